@@ -1,0 +1,11 @@
+"""Room 3, THE ROOM: budget, events, accountant, noise, meter, ledger. Proofs in PROOFS.md.
+
+Nothing outside this folder (but the front door, which opens the table) may import ``sources``.
+"""
+
+from understudy.privacy.budget import Budget
+from understudy.privacy.certificate import Certificate
+from understudy.privacy.ledger import FileLedger, ProcessLedger
+from understudy.privacy.meter import Choice, Measurement, Meter
+
+__all__ = ["Budget", "Certificate", "Choice", "FileLedger", "Measurement", "Meter", "ProcessLedger"]

@@ -1,0 +1,127 @@
+"""What events cost, and whether the sum fits a budget.
+
+A cost has three parts that add up separately: ``rho`` (zCDP), ``curve`` (Renyi divergence on a
+fixed public grid of orders, beside rho) and ``delta`` (probability mass outside any guarantee).
+PROOFS.md, section A, shows that adding them is sound for adaptive composition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+
+from understudy.errors import ParameterError
+from understudy.privacy import events as ev
+from understudy.privacy.budget import DIGITS, SLACK, Budget, epsilon_for, log_delta, log_delta_zcdp, log_of
+
+# Fixed and public: a curve means nothing without its orders. Dense where budgets of 0.05 to 10 convert.
+ORDERS: tuple[Fraction, ...] = tuple(
+    [1 + Fraction(i, 16) for i in range(1, 17)]
+    + [2 + Fraction(i, 4) for i in range(1, 33)]
+    + [Fraction(a) for a in (*range(11, 65), *range(68, 129, 4), *range(136, 257, 8), *range(288, 513, 32), 640, 768, 1024, 1536, 2048, 4096)]
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An amount of privacy loss."""
+
+    rho: Fraction = Fraction(0)
+    curve: tuple[Fraction, ...] | None = None
+    delta: Fraction = Fraction(0)
+    curve_rho: Fraction | None = Fraction(0)  # a zCDP bound on the curve part, None when there is none
+
+    def __add__(self, other: Cost) -> Cost:
+        if self.curve is None or other.curve is None:
+            curve = self.curve if other.curve is None else other.curve
+        else:
+            curve = tuple(a + b for a, b in zip(self.curve, other.curve, strict=True))
+        bound = None if self.curve_rho is None or other.curve_rho is None else self.curve_rho + other.curve_rho
+        return Cost(self.rho + other.rho, curve, self.delta + other.delta, bound)
+
+    def log_delta_at(self, epsilon: Fraction) -> Decimal:
+        """ln of a delta such that the whole is (epsilon, delta)-DP, rounded up."""
+        if self.curve is None:
+            renyi = log_delta_zcdp(self.rho, epsilon)
+        else:
+            renyi = min(log_delta(a, r + a * self.rho, epsilon) for a, r in zip(ORDERS, self.curve, strict=True))
+        if self.delta == 0:
+            return renyi
+        with localcontext(Context(prec=DIGITS)):
+            total = renyi.exp() + log_of(self.delta, up=True).exp()
+            return (total * (1 + SLACK)).ln() + SLACK
+
+    def fits(self, budget: Budget) -> bool:
+        """Whether a budget covers this cost; exact when only zCDP is involved."""
+        if self.curve is None and self.delta == 0:
+            return self.rho <= budget.rho
+        if budget.epsilon is not None and budget.delta is not None:
+            return self.delta < budget.delta and self.log_delta_at(budget.epsilon) <= log_of(budget.delta, up=False)
+        return self.delta == 0 and self.curve_rho is not None and self.rho + self.curve_rho <= budget.rho
+
+    def within(self, allowance: Cost) -> bool:
+        """Whether each part stays inside that of an allowance; exact."""
+        curve = self.curve or (Fraction(0),) * len(ORDERS)
+        allowed = allowance.curve or (Fraction(0),) * len(ORDERS)
+        return self.rho <= allowance.rho and self.delta <= allowance.delta and all(r <= a for r, a in zip(curve, allowed, strict=True))
+
+    def epsilon_at(self, delta: Fraction) -> Fraction | None:
+        """An epsilon such that the whole is (epsilon, delta)-DP, rounded up; None when there is none."""
+        if self.delta >= delta:
+            return None
+        rest = delta - self.delta
+        if self.curve is None:
+            return epsilon_for(self.rho, rest)
+        goal, low, high = log_of(rest, up=False), Fraction(0), Fraction(1)
+        renyi = Cost(self.rho, self.curve)
+        while renyi.log_delta_at(high) > goal:
+            high *= 2
+            if high > 10**6:
+                return None
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (low, middle) if renyi.log_delta_at(middle) <= goal else (middle, high)
+        return Fraction(-(-high.numerator * 10**12 // high.denominator), 10**12)
+
+
+def cost_of(event: ev.Event) -> Cost:
+    """What one event costs. An event type that is not listed here is refused, never guessed."""
+    match event:
+        case ev.DiscreteGaussian(sigma_squared=variance, l2_squared=l2) if type(event) is ev.DiscreteGaussian:
+            _require(variance > 0 and l2 >= 0, "a Gaussian needs a positive variance")
+            return Cost(Fraction(l2) / (2 * variance))
+        case ev.DiscreteLaplace(scale=scale, l1=l1) if type(event) is ev.DiscreteLaplace:
+            _require(scale > 0 and l1 >= 0, "a Laplace needs a positive scale")
+            return Cost((Fraction(l1) / scale) ** 2 / 2)
+        case ev.ExponentialDraws(log_weight_shift=shift, draws=draws) if type(event) is ev.ExponentialDraws:
+            _require(shift >= 0 and draws >= 0, "an exponential mechanism needs a shift of at least 0")
+            return Cost(draws * shift**2 / 2)
+        case ev.PureDP(epsilon=epsilon) if type(event) is ev.PureDP:
+            _require(epsilon >= 0, "epsilon must be at least 0")
+            return Cost(epsilon**2 / 2)
+        case ev.ApproximateDP(epsilon=epsilon, delta=delta) if type(event) is ev.ApproximateDP:
+            _require(epsilon >= 0 and 0 <= delta < 1, "epsilon must be at least 0 and delta in [0, 1)")
+            return Cost(epsilon**2 / 2, delta=delta)
+        case ev.RenyiCurve(curve=curve, rho=rho) if type(event) is ev.RenyiCurve:
+            _require(len(curve) == len(ORDERS) and all(r >= 0 for r in curve), f"a curve has {len(ORDERS)} values of at least 0")
+            _require(rho is None or rho >= 0, "rho must be at least 0")
+            return Cost(curve=curve, curve_rho=rho)
+        case ev.Reservation(rho=rho) if type(event) is ev.Reservation:
+            _require(rho >= 0, "rho must be at least 0")
+            return Cost(rho)
+    raise ParameterError(f"An event of type {type(event).__name__!r} has no known cost and is refused.")
+
+
+def total_cost(events: Iterable[ev.Event]) -> Cost:
+    """The cost of a sequence of events, each chosen knowing the results of those before it."""
+    total = Cost()
+    for event in events:
+        total += cost_of(event)
+    return total
+
+
+def _require(condition: bool, sentence: str) -> None:
+    if not condition:
+        raise ParameterError(f"This privacy event is malformed: {sentence}.")

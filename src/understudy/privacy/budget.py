@@ -1,0 +1,153 @@
+"""Budgets: exact zCDP amounts, and their conversion to and from (epsilon, delta).
+
+Conversion (Canonne, Kamath and Steinke 2020, Proposition 12): a mechanism with Renyi divergence
+R(a) at order a is (epsilon, delta)-DP for
+
+    delta = exp((a-1)(R(a) - epsilon)) / (a-1) * (1 - 1/a)^a,        any a > 1,
+
+and zCDP means R(a) = a*rho for all a. Any order gives a true bound, so orders are *found* in
+floating point and the bound is then *evaluated* in 60-digit decimals, rounded against us.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from fractions import Fraction
+from typing import Any
+
+from understudy.errors import ParameterError
+
+DIGITS = 60
+# Each decimal operation below is off by at most one unit in the 60th digit; a few hundred of them,
+# amplified by exponents under 10^6, stay below this.
+SLACK = Decimal(10) ** -45
+MOST_EPSILON = 1000
+
+
+def exact(value: Any, name: str) -> Fraction:
+    """A finite number as an exact rational; a float means the decimal that it prints as."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str, Fraction, Decimal)) and not hasattr(value, "__float__"):
+        raise ParameterError(f"{name} must be a number.")
+    try:
+        if isinstance(value, (int, str, Fraction, Decimal)):
+            return Fraction(value)
+        return Fraction(repr(float(value)))
+    except (ValueError, OverflowError, ZeroDivisionError, TypeError):
+        raise ParameterError(f"{name} must be a finite number.") from None
+
+
+def log_delta(order: Fraction, renyi: Fraction, epsilon: Fraction) -> Decimal:
+    """ln of the delta above at one order, rounded up."""
+    with localcontext(Context(prec=DIGITS)) as ctx:
+        a, r, e = (_decimal(x, ctx) for x in (order, renyi, epsilon))
+        value = (a - 1) * (r - e) - (a - 1).ln() + a * (1 - 1 / a).ln()
+        return value + abs(value) * SLACK + SLACK
+
+
+def _decimal(x: Fraction, ctx: Context) -> Decimal:
+    return ctx.divide(Decimal(x.numerator), Decimal(x.denominator))
+
+
+def log_delta_zcdp(rho: Fraction, epsilon: Fraction) -> Decimal:
+    """ln of the smallest delta that rho-zCDP gives at ``epsilon``, rounded up."""
+    if rho == 0:
+        return Decimal("-Infinity")
+    return log_delta(_best_order(rho, epsilon), rho * _best_order(rho, epsilon), epsilon)
+
+
+def _best_order(rho: Fraction, epsilon: Fraction) -> Fraction:
+    """The order that about minimises delta: the objective's log is convex in a, so a ternary search."""
+    r, e = float(rho), float(epsilon)
+
+    def objective(log_shift: float) -> float:
+        a = 1.0 + math.exp(log_shift)
+        return (a - 1) * (a * r - e) - math.log(a - 1) + a * math.log1p(-1 / a)
+
+    low, high = math.log(1e-6), math.log(1e12)
+    for _ in range(200):
+        third = (high - low) / 3
+        if objective(low + third) < objective(high - third):
+            high -= third
+        else:
+            low += third
+    return 1 + Fraction(math.exp((low + high) / 2)).limit_denominator(10**9)
+
+
+def log_of(x: Fraction, *, up: bool) -> Decimal:
+    """ln(x) with directed rounding."""
+    with localcontext(Context(prec=DIGITS, rounding=ROUND_CEILING if up else ROUND_FLOOR)) as ctx:
+        value = _decimal(x, ctx).ln()
+        slack = abs(value) * SLACK + SLACK
+        return value + slack if up else value - slack
+
+
+def rho_for(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The largest rho (to 12 digits, rounded down) whose zCDP guarantee implies (epsilon, delta)-DP."""
+    target = log_of(delta, up=False)
+    goal = float(target)
+    low, high = 0.0, float(epsilon)  # rho >= epsilon already violates any delta < 1 of interest
+    for _ in range(200):
+        middle = (low + high) / 2
+        if float(log_delta_zcdp(Fraction(middle), epsilon)) <= goal if middle > 0 else True:
+            low = middle
+        else:
+            high = middle
+    rho = Fraction(low).limit_denominator(10**15)
+    while rho > 0 and log_delta_zcdp(rho, epsilon) > target:
+        rho = Fraction(float(rho) * (1 - 1e-12))
+    if rho <= 0:
+        raise ParameterError("This epsilon and delta leave no budget at all; raise one of them.")
+    return rho
+
+
+def epsilon_for(rho: Fraction, delta: Fraction) -> Fraction:
+    """The smallest epsilon (to 9 digits, rounded up) that rho-zCDP gives at ``delta``."""
+    if rho == 0:
+        return Fraction(0)
+    target = log_of(delta, up=False)
+    low, high = 0.0, float(rho) + 2 * math.sqrt(float(rho) * -math.log(float(delta))) + 1e-9
+    for _ in range(100):
+        middle = (low + high) / 2
+        if float(log_delta_zcdp(rho, Fraction(middle))) <= float(target):
+            high = middle
+        else:
+            low = middle
+    epsilon = Fraction(math.ceil(high * 10**12), 10**12)
+    while log_delta_zcdp(rho, epsilon) > target:
+        epsilon *= 1 + Fraction(1, 10**9)
+    return epsilon
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may be spent: rho in zCDP, and the (epsilon, delta) it came from, if it did.
+
+    Examples:
+        >>> b = Budget.of(epsilon=1, delta=Fraction(1, 48842**2))
+        >>> round(float(b.rho), 5)
+        0.01427
+    """
+
+    rho: Fraction
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+
+    @classmethod
+    def of(cls, *, epsilon: Any, delta: Any) -> Budget:
+        """The budget of an (epsilon, delta) promise."""
+        e, d = exact(epsilon, "epsilon"), exact(delta, "delta")
+        if not 0 < e <= MOST_EPSILON:
+            raise ParameterError(f"epsilon must be above 0 and at most {MOST_EPSILON}; typical values are 0.1 to 4.")
+        if not 0 < d < 1:
+            raise ParameterError("delta must lie strictly between 0 and 1; a common choice is 1/n^2.")
+        return cls(rho_for(e, d), e, d)
+
+    @classmethod
+    def zcdp(cls, rho: Any) -> Budget:
+        """A budget given directly in zCDP."""
+        r = exact(rho, "rho")
+        if r <= 0:
+            raise ParameterError("rho must be above 0.")
+        return cls(r)

@@ -1,0 +1,54 @@
+"""How far off a release can be: an upper bound on its largest error, itself obtained privately."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+
+# The stated confidence is 95%. The bound is built to fail less often than that: 2% for its own
+# noise and, when n is private, 2% for the noise of n.
+CONFIDENCE = 0.95
+ERROR_TAIL = 0.02
+TOTAL_TAIL = 0.02
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """With probability ``confidence``, every query of the workload is answered to within ``alpha``.
+
+    Attributes:
+        alpha: bound on the largest |share among the sensitive rows - share among the released rows|.
+        confidence: over the noise of the certificate; it holds whatever the table.
+        noisy_largest_error: the released noisy value of the largest error, in rows.
+        sigma: standard deviation of its noise, in rows.
+        rows: the number of sensitive rows used, public or released with noise.
+        rows_sigma: noise on ``rows``; 0 when n is public.
+        queries: how many queries it covers.
+    """
+
+    alpha: float
+    confidence: float
+    noisy_largest_error: int
+    sigma: float
+    rows: int
+    rows_sigma: float
+    queries: int
+
+    def __str__(self) -> str:
+        return f"With {self.confidence:.0%} confidence, all {self.queries:,} answers are within {self.alpha:.4f} of the truth."
+
+
+def certificate(noisy: int, sigma: Fraction, rows: int, rows_sigma: Fraction, queries: int) -> Certificate:
+    """The bound from its released parts (PROOFS.md, M3); `verify` recomputes it with the same function.
+
+    ``P[N_Z(0, s^2) >= m] <= P[N(0, s^2) >= m - 1]`` (Canonne, Kamath and Steinke 2020, Prop. 25), so
+    the noise is below ``-margin`` with probability at most ERROR_TAIL. The half is for rounding the
+    released answers to whole rows.
+    """
+    margin = math.ceil(float(sigma) * NormalDist().inv_cdf(1 - ERROR_TAIL))
+    rows_margin = math.ceil(float(rows_sigma) * NormalDist().inv_cdf(1 - TOTAL_TAIL / 2)) + (1 if rows_sigma else 0)
+    fewest = rows - rows_margin
+    alpha = (noisy + margin + 0.5 + rows_margin) / fewest if fewest > 0 else 1.0
+    return Certificate(min(1.0, max(0.0, alpha)), CONFIDENCE, int(noisy), float(sigma), int(rows), float(rows_sigma), int(queries))

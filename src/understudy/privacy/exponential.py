@@ -1,0 +1,109 @@
+"""The exponential mechanism on integer scores, drawn exactly from a table of big integers.
+
+Candidate i is drawn with probability proportional to w(score_i), where
+
+    w(u) = floor(2^P * exp(-kappa * (top - u))),   top a PUBLIC largest score,
+
+and P is large enough that every weight exceeds 2^64. The table is a function of public numbers, so
+the charge (``log_weight_shift`` below) bounds every pair of neighbouring tables, not the scores that
+happen to occur. Candidates are grouped by score: thousands of big integers, not millions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+
+from understudy.errors import ParameterError
+from understudy.privacy.noise import Noise
+
+# A weight is the true value to within 2 units and at least 2^64, so its log is off by less than
+# 2^-62; a pair of weights by less than 2^-61 (PROOFS.md, N4).
+TABLE_ERROR = Fraction(1, 2**61)
+GUARD_BITS = 66
+WORKING_BITS = 96
+MOST_NATS = 2800  # kappa * range beyond this is clipped at a public cap: no sampler needs e^-2800
+STEP = 256
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Weights for scores 0..top at inverse temperature ``kappa``."""
+
+    kappa: Fraction
+    top: int
+
+    @classmethod
+    def within(cls, rho: Fraction, sensitivity: int, top: int) -> ScoreTable:
+        """The sharpest table whose single draw costs at most ``rho``, for scores in 0..top."""
+        kappa = _sqrt_down(2 * rho) / sensitivity - TABLE_ERROR / sensitivity
+        if kappa <= 0:
+            raise ParameterError("This share of the budget is too small for a private selection; use fewer rounds or a larger epsilon.")
+        # Twelve digits less than the most: exact sums of charges keep short denominators.
+        kappa = Fraction(math.floor(kappa * 2**48), 2**48)
+        if kappa == 0:
+            raise ParameterError("This share of the budget is too small for a private selection; use fewer rounds or a larger epsilon.")
+        return cls(kappa, max(1, min(top, math.floor(MOST_NATS / kappa))))
+
+    def log_weight_shift(self, sensitivity: int) -> Fraction:
+        """How far the log of one weight can move when its score moves by ``sensitivity``."""
+        return self.kappa * sensitivity + TABLE_ERROR
+
+    def weights(self, scores: np.ndarray) -> list[int]:
+        """Exact integer weights of distinct scores in 0..top."""
+        bits = math.ceil(self.kappa * self.top * Fraction(14427, 10000)) + GUARD_BITS  # 1.4427 > 1/ln 2
+        fixed = bits + WORKING_BITS
+        drops = [self.top - int(u) for u in scores]
+        fine = _powers(self.kappa, STEP, fixed)
+        coarse = _powers(self.kappa * STEP, max(drops, default=0) // STEP + 1, fixed)
+        return [(fine[d % STEP] * coarse[d // STEP]) >> (2 * fixed - bits) for d in drops]
+
+
+def _powers(kappa: Fraction, count: int, fixed: int) -> list[int]:
+    """2^fixed * exp(-kappa*i) for i < count, each within ``i + 1`` units."""
+    with localcontext(Context(prec=int(fixed * 0.30103) + 30)) as ctx:
+        base = ctx.multiply(ctx.divide(Decimal(-kappa.numerator), Decimal(kappa.denominator)).exp(), Decimal(1 << fixed))
+        ratio = int(base)
+    powers = [1 << fixed]
+    for _ in range(1, count):
+        powers.append((powers[-1] * ratio) >> fixed)
+    return powers
+
+
+def _sqrt_down(x: Fraction) -> Fraction:
+    shift = 128
+    return Fraction(math.isqrt((x.numerator << (2 * shift)) // x.denominator), 1 << shift)
+
+
+def draw(noise: Noise, scores: np.ndarray, table: ScoreTable, draws: int) -> np.ndarray:
+    """``draws`` independent candidates, each with probability proportional to the weight of its score."""
+    clipped = np.clip(scores, 0, table.top)  # clipping is 1-Lipschitz: the sensitivity stays
+    sizes = np.bincount(clipped) if table.top <= 1 << 26 else None
+    if sizes is not None:
+        distinct = np.flatnonzero(sizes)
+        group_sizes = sizes[distinct]
+    else:
+        distinct, group_sizes = np.unique(clipped, return_counts=True)
+    cumulative: list[int] = []
+    total = 0
+    for weight, members in zip(table.weights(distinct), group_sizes, strict=True):
+        total += weight * int(members)
+        cumulative.append(total)
+    chosen = np.empty(draws, np.int64)
+    for i in range(draws):
+        group = _first_above(cumulative, noise.below(total))
+        member = noise.below(int(group_sizes[group]))
+        chosen[i] = np.flatnonzero(clipped == distinct[group])[member]
+    return chosen
+
+
+def _first_above(cumulative: list[int], value: int) -> int:
+    low, high = 0, len(cumulative) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if cumulative[middle] > value else (middle + 1, high)
+    return low

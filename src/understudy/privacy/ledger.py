@@ -1,0 +1,300 @@
+"""The ledger: what has been spent on a dataset, on disk before any of its rows is read.
+
+One JSON record a line, append-only, each carrying the hash of the one before. Writers hold an
+exclusive lock on the file and fsync before they return, so a charge that was granted survives a
+crash, and two processes cannot both take the last of a budget. A charge is never given back: a
+release that dies half-way has spent its whole reservation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Protocol
+
+from understudy.errors import BudgetRefused, LedgerDamaged, ParameterError
+from understudy.privacy import events as ev
+from understudy.privacy.accountant import Cost, cost_of
+from understudy.privacy.budget import Budget
+from understudy.queries.base import Neighbours
+
+FIRST_HASH = "0" * 64
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One granted reservation, as the ledger tells it."""
+
+    time: float
+    label: str
+    events: tuple[ev.Event, ...]
+
+    @property
+    def cost(self) -> Cost:
+        total = Cost()
+        for event in self.events:
+            total += cost_of(event)
+        return total
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a ledger says at one moment."""
+
+    neighbours: Neighbours | None = None
+    limit: Budget | None = None
+    charges: tuple[Charge, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def spent(self) -> Cost:
+        total = Cost()
+        for charge in self.charges:
+            total += charge.cost
+        return total
+
+
+class Ledger(Protocol):
+    """Where reservations are written. ``where`` is a public description for the manifest."""
+
+    @property
+    def where(self) -> str: ...
+
+    def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+def check_grant(state: Statement, cost: Cost, neighbours: Neighbours) -> None:
+    """Raise unless the ledger's relation and limit allow one more charge."""
+    if state.neighbours not in (None, neighbours):
+        raise BudgetRefused(
+            f"This ledger counts {state.neighbours} privacy and cannot add a {neighbours} charge; "
+            f"use --neighbours {state.neighbours}, or keep another ledger and add the two up yourself."
+        )
+    if state.limit is not None and not (state.spent + cost).fits(state.limit):
+        raise BudgetRefused(
+            f"The dataset's limit of {describe_budget(state.limit)} does not allow a charge of {describe_cost(cost, state.limit)} "
+            f"on top of the {describe_cost(state.spent, state.limit)} already spent; nothing was charged. "
+            "Ask for less, or raise the limit with 'understudy budget'."
+        )
+
+
+class ProcessLedger:
+    """A ledger that lives as long as the process: for tables in memory without ``ledger=``."""
+
+    where = "this process only (no ledger file was given)"
+
+    def __init__(self) -> None:
+        self.state = Statement()
+
+    def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> None:
+        charge = Charge(time.time(), label, events)
+        check_grant(self.state, charge.cost, neighbours)
+        self.state = Statement(neighbours, self.state.limit, (*self.state.charges, charge), self.state.notes)
+
+    def note(self, text: str) -> None:
+        self.state = Statement(self.state.neighbours, self.state.limit, self.state.charges, (*self.state.notes, text))
+
+
+class FileLedger:
+    """A durable ledger in a file."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @classmethod
+    def beside(cls, data: str | Path) -> FileLedger:
+        """The ledger kept beside a data file, or in the folder of a glob."""
+        text = str(data)
+        if Path(text).exists():
+            whole = Path(text).resolve()
+            return cls(whole.with_name(whole.name + ".ledger.jsonl"))
+        fixed = Path(text[: min((text.find(c) for c in "*?[" if c in text), default=len(text))])
+        folder = fixed if text[: len(str(fixed)) + 1].endswith("/") or not fixed.name else fixed.parent
+        return cls(folder.resolve() / "understudy.ledger.jsonl")
+
+    @property
+    def where(self) -> str:
+        return self.path.name
+
+    def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> None:
+        """Write a charge and make it durable, or raise and write nothing."""
+        charge = Charge(time.time(), label, events)
+        cost = charge.cost  # refuses unknown events before the file is touched
+        with self._locked(create=True) as (fd, records):
+            check_grant(_statement(records), cost, neighbours)
+            body = {"label": label, "neighbours": str(neighbours), "events": [ev.to_dict(event) for event in events]}
+            _append(fd, records, "charge", body)
+
+    def note(self, text: str) -> None:
+        """Write a remark (how a release ended); it changes no total."""
+        with self._locked(create=True) as (fd, records):
+            _append(fd, records, "note", {"text": text})
+
+    def set_limit(self, budget: Budget) -> Statement:
+        """Set the most that may ever be spent; the change itself is on record."""
+        with self._locked(create=True) as (fd, records):
+            state = _statement(records)
+            if not state.spent.fits(budget):
+                raise ParameterError(f"The limit {describe_budget(budget)} is below what is already spent ({describe_cost(state.spent, budget)}).")
+            body = {name: str(value) for name, value in vars(budget).items() if value is not None}
+            _append(fd, records, "limit", body)
+        return self.read()
+
+    def read(self) -> Statement:
+        """What the ledger says; raises LedgerDamaged if its chain does not hold."""
+        if not self.path.exists():
+            raise ParameterError(f"There is no ledger {str(self.path)!r}; one is made by the first release.")
+        with self._locked(create=False) as (_, records):
+            return _statement(records)
+
+    @contextlib.contextmanager
+    def _locked(self, *, create: bool) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+        fresh = not self.path.exists()
+        try:
+            fd = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o600)
+        except OSError as problem:
+            raise ParameterError(f"The ledger {str(self.path)!r} cannot be written ({problem.strerror}); give another place with --ledger.") from None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)  # freed by the system if this process dies
+            if fresh:
+                _sync_folder(self.path.parent)
+            records, torn = _parse(_read_all(fd))
+            if torn is not None:
+                _mend(fd, records, torn)
+            yield fd, records
+        finally:
+            os.close(fd)
+
+
+def _statement(records: list[dict[str, Any]]) -> Statement:
+    neighbours, limit, charges, notes = None, None, [], []
+    try:
+        for record in records:
+            body = record["body"]
+            if record["kind"] == "charge":
+                neighbours = Neighbours(body["neighbours"])
+                charges.append(Charge(record["time"], body["label"], tuple(ev.from_dict(e) for e in body["events"])))
+            elif record["kind"] == "limit":
+                limit = Budget(**{name: Fraction(value) for name, value in body.items()})
+            elif record["kind"] == "note":
+                notes.append(body["text"])
+            elif record["kind"] != "torn":
+                raise ValueError("unknown kind")
+        state = Statement(neighbours, limit, tuple(charges), tuple(notes))
+        assert state.spent.rho >= 0
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        raise LedgerDamaged(DAMAGED.format("holds a record that this version cannot read")) from None
+    return state
+
+
+# ---------------------------------------------------------------------- bytes on disk
+
+DAMAGED = (
+    "The ledger {}. Nothing was charged and no row was read. Restore the file from a backup; if there is none, start a new one "
+    "and set its limit to what you know to be left, because the spend recorded here still counts."
+)
+
+
+def _hash(record: dict[str, Any]) -> str:
+    content = {key: value for key, value in record.items() if key != "hash"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _append(fd: int, records: list[dict[str, Any]], kind: str, body: dict[str, Any], prefix: bytes = b"") -> None:
+    record: dict[str, Any] = {
+        "seq": len(records), "format": FORMAT, "time": round(time.time(), 3), "kind": kind, "body": body,
+        "prev": records[-1]["hash"] if records else FIRST_HASH,
+    }  # fmt: skip
+    record["hash"] = _hash(record)
+    data = prefix + json.dumps(record, separators=(",", ":")).encode() + b"\n"
+    while data:
+        data = data[os.write(fd, data) :]
+    os.fsync(fd)
+    records.append(record)
+
+
+def _read_all(fd: int) -> bytes:
+    os.lseek(fd, 0, os.SEEK_SET)
+    pieces = []
+    while piece := os.read(fd, 1 << 20):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _parse(data: bytes) -> tuple[list[dict[str, Any]], bytes | None]:
+    """(verified records, an unfinished last line if there is one).
+
+    An unfinished line is a write that died before its fsync returned, so nobody acted on it. It is
+    kept and followed by a record that vouches for its bytes. A complete record that only lacks the
+    line's end is counted: it may have been granted.
+    """
+    records: list[dict[str, Any]] = []
+    *lines, tail = data.split(b"\n")
+    i = 0
+    while i < len(lines):
+        record = _record(lines[i], records)
+        if record is None:
+            # Garbage is allowed only where the next record explains it.
+            after = _record(lines[i + 1], records) if i + 1 < len(lines) else None
+            if after is None or after["kind"] != "torn" or after["body"].get("sha256") != hashlib.sha256(lines[i]).hexdigest():
+                raise LedgerDamaged(DAMAGED.format(f"is damaged at line {i + 1}: its hash chain does not hold"))
+            record, i = after, i + 1
+        records.append(record)
+        i += 1
+    return records, tail or None
+
+
+def _record(line: bytes, before: list[dict[str, Any]]) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+        expected = before[-1]["hash"] if before else FIRST_HASH
+        whole = record["prev"] == expected and record["seq"] == len(before) and record["hash"] == _hash(record) and isinstance(record["body"], dict)
+    except (ValueError, KeyError, TypeError):
+        return None
+    return record if whole else None
+
+
+def _mend(fd: int, records: list[dict[str, Any]], torn: bytes) -> None:
+    complete = _record(torn, records)
+    if complete is not None:
+        os.write(fd, b"\n")
+        os.fsync(fd)
+        records.append(complete)
+        return
+    _append(fd, records, "torn", {"sha256": hashlib.sha256(torn).hexdigest()}, prefix=b"\n")
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+# ---------------------------------------------------------------------- words
+
+
+def describe_budget(budget: Budget) -> str:
+    if budget.epsilon is not None and budget.delta is not None:
+        return f"epsilon {float(budget.epsilon):.6g} at delta {float(budget.delta):.3g}"
+    return f"rho {float(budget.rho):.6g}"
+
+
+def describe_cost(cost: Cost, budget: Budget) -> str:
+    """A cost in the words of the budget it is compared with."""
+    if budget.epsilon is not None and budget.delta is not None:
+        epsilon = cost.epsilon_at(budget.delta)
+        return f"epsilon {float(epsilon):.6g}" if epsilon is not None else f"delta {float(cost.delta):.3g}"
+    return f"rho {float(cost.rho):.6g}"

@@ -1,0 +1,239 @@
+"""The meter: the only object that looks at sensitive rows on anybody's behalf.
+
+Every verb keeps the same order: check the request, charge for it, look, answer with noise. Callers
+name the cost; the meter derives the noise and rounds toward more of it. Each verb's claim is proved
+under its name in PROOFS.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import NoReturn
+
+import numpy as np
+
+from understudy.errors import BudgetRefused, NotSupported, ParameterError
+from understudy.privacy import events as ev
+from understudy.privacy.accountant import Cost, cost_of
+from understudy.privacy.certificate import Certificate, certificate
+from understudy.privacy.exponential import ScoreTable, draw
+from understudy.privacy.ledger import Ledger
+from understudy.privacy.noise import Noise, round_sigma_up, sqrt_up
+from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.marginal import Marginal
+from understudy.sources import Source
+from understudy.tally import DENSE_CELLS, Counts
+
+EVERYBODY = Marginal((), ())
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Noisy counts of a batch of queries: released values, safe to show."""
+
+    part: QueryClass
+    counts: np.ndarray = field(repr=False)
+    sigma: Fraction
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A query that a private selection pointed at; ``sign`` is -1 when its negation was meant."""
+
+    part: QueryClass
+    index: int
+    sign: int = 1
+
+
+@dataclass
+class Account:
+    """What one release may spend and has spent; refuses before anything is looked at."""
+
+    allowance: Cost
+    events: list[ev.Event] = field(default_factory=list)
+    spent: Cost = field(default_factory=Cost)
+
+    def charge(self, event: ev.Event) -> None:
+        after = self.spent + cost_of(event)
+        if not after.within(self.allowance):
+            raise BudgetRefused(
+                f"{event.what}: this step costs rho {float(cost_of(event).rho):.6g} and the release has "
+                f"rho {float(self.allowance.rho - self.spent.rho):.6g} left; nothing was looked at."
+            )
+        self.spent = after
+        self.events.append(event)
+
+
+class Meter:
+    """Charges, looks, answers. Algorithms get this and never the table.
+
+    Args:
+        source: the sensitive table.
+        neighbours: which tables must be hard to tell apart.
+        ledger: where the whole release is reserved, durably, before this object exists.
+        play: what the mechanism may spend.
+        certify: what :meth:`certify` may spend, set aside from the start.
+        label: a public name for the ledger.
+        noise: the samplers; replaced in tests only.
+    """
+
+    __slots__ = ("_certify", "_exact", "_noise", "_play", "_rows", "_rows_sigma", "_source", "neighbours")
+
+    def __init__(
+        self, source: Source, *, neighbours: Neighbours, ledger: Ledger, play: Cost, certify: Fraction, label: str, noise: Noise | None = None
+    ) -> None:
+        reserved: list[ev.Event] = [ev.Reservation(what="release", rho=play.rho + certify)]
+        if play.curve is not None:
+            reserved.append(ev.RenyiCurve(what="release", curve=play.curve, rho=play.curve_rho))
+        if play.delta:
+            reserved.append(ev.ApproximateDP(what="release", epsilon=Fraction(0), delta=play.delta))
+        ledger.reserve(label, tuple(reserved), neighbours)
+        self.neighbours = neighbours
+        self._source: Source | None = source
+        self._noise = noise or Noise()
+        self._play, self._certify = Account(play), Account(Cost(certify))
+        self._exact: dict[QueryClass, Counts] = {}
+        self._rows: int | None = None
+        self._rows_sigma = Fraction(0)
+
+    # ------------------------------------------------------------------ what is public
+
+    @property
+    def rows(self) -> int:
+        """n: public under replace-one; otherwise what :meth:`release_total` released."""
+        if self._rows is None:
+            if self.neighbours is Neighbours.ADD_REMOVE_ONE:
+                raise ParameterError("The number of rows is private here; it must be released with release_total first.")
+            self._rows = public_rows(self._open_source())
+        return self._rows
+
+    @property
+    def left(self) -> Fraction:
+        """How much rho the mechanism may still spend."""
+        return self._play.allowance.rho - self._play.spent.rho
+
+    @property
+    def events(self) -> tuple[ev.Event, ...]:
+        """Everything charged so far."""
+        return (*self._play.events, *self._certify.events)
+
+    # ------------------------------------------------------------------ verbs
+
+    def release_total(self, *, rho: Fraction) -> Measurement:
+        """The number of rows with noise, when it is private (PROOFS.md, M1)."""
+        found = self.measure(EVERYBODY, rho=rho)
+        self._rows, self._rows_sigma = max(1, int(found.counts[0])), found.sigma
+        return found
+
+    def measure(self, part: QueryClass, *, rho: Fraction) -> Measurement:
+        """All counts of a batch with discrete Gaussian noise, for the price of its L2 sensitivity (M1)."""
+        _check_sizes([part])
+        l2_squared = part.l2_squared(self.neighbours)
+        if rho <= 0:
+            raise ParameterError("A measurement needs rho above 0.")
+        # With no sensitivity (n under replace-one) any noise is private; sigma 1/4 is next to none.
+        sigma = round_sigma_up(max(sqrt_up(Fraction(l2_squared) / (2 * rho)), Fraction(1, 4)))
+        self._play.charge(ev.DiscreteGaussian(what=f"measure {_name(part)}", sigma_squared=sigma**2, l2_squared=l2_squared))
+        counts = self._look([part])[0]
+        return Measurement(part, counts + self._noise.gaussian(part.size, sigma), sigma)
+
+    def select(
+        self, parts: Sequence[QueryClass], shares: Sequence[np.ndarray], *, rho: Fraction, draws: int = 1, multiplier: int = 1, signed: bool = False
+    ) -> list[Choice]:
+        """Draw queries on which a model is wrong: the exponential mechanism on error counts (M2).
+
+        ``shares`` are the model's answers. A query's score is ``|m*count - round(m*n*share)|`` rows, m the
+        multiplier; with ``signed``, queries and their negations compete on the error with its sign. The
+        cost ``rho`` covers all draws together.
+        """
+        _check_sizes(parts)
+        _check_shares(parts, shares)
+        if rho <= 0 or draws < 1 or multiplier < 1:
+            raise ParameterError("A selection needs rho above 0, at least one draw and a multiplier of at least 1.")
+        top = multiplier * self.rows
+        table = ScoreTable.within(rho / draws, multiplier, 2 * top if signed else top)
+        shift = table.log_weight_shift(multiplier)
+        self._play.charge(ev.ExponentialDraws(what=f"select {draws} of {sum(p.size for p in parts):,}", log_weight_shift=shift, draws=draws))
+        gaps = np.concatenate(
+            [multiplier * counts - self._whole(share, multiplier) for counts, share in zip(self._look(parts), shares, strict=True)]
+        )
+        scores = np.concatenate([top + gaps, top - gaps]) if signed else np.abs(gaps)
+        offsets = np.cumsum([0, *(part.size for part in parts)])
+        return [_choice(parts, offsets, int(i)) for i in draw(self._noise, scores, table, draws)]
+
+    def certify(self, parts: Sequence[QueryClass], shares: Sequence[np.ndarray]) -> Certificate:
+        """A bound on the largest error of released answers, for what was set aside for it (M3)."""
+        _check_sizes(parts)
+        _check_shares(parts, shares)
+        rows = self.rows
+        sigma = round_sigma_up(max(sqrt_up(1 / (2 * self._certify.allowance.rho)), Fraction(1, 4)))
+        self._certify.charge(ev.DiscreteGaussian(what="certify", sigma_squared=sigma**2, l2_squared=1))
+        largest = max(int(np.max(np.abs(c - self._whole(s, 1)))) for c, s in zip(self._look(parts), shares, strict=True))
+        noisy = largest + int(self._noise.gaussian(1, sigma)[0])
+        return certificate(noisy, sigma, rows, self._rows_sigma, sum(part.size for part in parts))
+
+    def close(self) -> None:
+        """Forget the table and every exact count; the events stay."""
+        self._source = None
+        self._exact.clear()
+
+    # ------------------------------------------------------------------ looking (after charging)
+
+    def _look(self, parts: Sequence[QueryClass]) -> list[np.ndarray]:
+        source = self._open_source()
+        unseen = list(dict.fromkeys(part for part in parts if part not in self._exact))
+        tables = [part for part in unseen if isinstance(part, Marginal)]
+        if tables:  # all in one pass over the data
+            self._exact.update(zip(tables, source.count([part.positions for part in tables]), strict=True))
+        for part in unseen:
+            if part not in self._exact:
+                self._exact[part] = part.counts(source)
+        return [self._exact[part].dense() for part in parts]
+
+    def _whole(self, share: np.ndarray, multiplier: int) -> np.ndarray:
+        """A model's answers as whole rows, inside what counts can be: public arithmetic."""
+        top = multiplier * self.rows
+        return np.clip(np.rint(np.nan_to_num(share) * top), 0, top).astype(np.int64)
+
+    def _open_source(self) -> Source:
+        if self._source is None:
+            raise ParameterError("This meter is closed; start a new release.")
+        return self._source
+
+    def __repr__(self) -> str:
+        return f"<Meter: {len(self.events)} events, rho {float(self.left):.6g} left>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A meter holds sensitive counts and is never pickled or copied.")
+
+
+def public_rows(source: Source) -> int:
+    """n under replace-one neighbours, where it is public by definition (PROOFS.md, conventions)."""
+    return int(source.count([()])[0].values[0])
+
+
+def _check_sizes(parts: Sequence[QueryClass]) -> None:
+    for part in parts:
+        if part.size > DENSE_CELLS:
+            raise NotSupported(f"{_name(part)} has {part.size:,} cells; at most {DENSE_CELLS:,} can be handled whole. Use fewer columns or wider bins.")
+
+
+def _check_shares(parts: Sequence[QueryClass], shares: Sequence[np.ndarray]) -> None:
+    if len(parts) != len(shares) or any(len(share) != part.size for part, share in zip(parts, shares, strict=True)):
+        raise ParameterError("Each batch of queries needs one answer per query.")
+
+
+def _choice(parts: Sequence[QueryClass], offsets: np.ndarray, candidate: int) -> Choice:
+    sign = 1
+    if candidate >= offsets[-1]:
+        candidate, sign = candidate - int(offsets[-1]), -1
+    at = int(np.searchsorted(offsets, candidate, side="right")) - 1
+    return Choice(parts[at], candidate - int(offsets[at]), sign)
+
+
+def _name(part: QueryClass) -> str:
+    if isinstance(part, Marginal):
+        return f"marginal of columns {list(part.positions)}" if part.positions else "the number of rows"
+    return f"{part.size:,} {part.kind} queries"

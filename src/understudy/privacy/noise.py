@@ -1,0 +1,298 @@
+"""Exact noise on integers, from the operating system's secure generator and nothing else.
+
+Samplers follow Canonne, Kamath and Steinke (2020): every random decision is a comparison of
+uniform bits with a rational number, refined digit by digit until it is settled, so the law is
+exactly the stated one. The numba kernels consume a stream of 16-bit words. When a buffer runs out
+in the middle of a value, that value is started again *from its own first word* in a longer buffer:
+the stream, and so the law, is the same as if the buffer had been endless.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+from collections.abc import Callable
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+
+import numba
+import numpy as np
+
+from understudy.errors import ParameterError
+
+DIGIT = 16  # bits a word
+# sigma = SIGMA_STEPS..2*SIGMA_STEPS-1 halvings of a unit below SIGMA_STEPS, whole numbers above: a
+# relative step of at most 1/1024, small enough integers for exact 64-bit arithmetic (PROOFS.md, N3).
+SIGMA_STEPS = 1 << 10
+LARGEST_FAST_SIGMA = 1 << 23
+SMALLEST_FAST_SIGMA = Fraction(1, 4)
+LARGEST_FAST_SCALE = 1 << 31
+SAFE_ROOT = 1 << 31  # numbers below it can be squared in 64 bits
+INVERSE_E_WORDS = 32  # 512 bits of 1/e; a tie beyond them has probability 2^-512
+
+Entropy = Callable[[int], bytes]  # n bytes of secure randomness
+
+
+class Noise:
+    """The samplers. ``entropy`` is replaced in tests only; production has no seed to give."""
+
+    def __init__(self, entropy: Entropy = os.urandom) -> None:
+        self._entropy = entropy
+
+    # ------------------------------------------------------------------ whole numbers
+
+    def below(self, bound: int) -> int:
+        """A uniform integer in [0, bound), any size, by rejection."""
+        bits = (bound - 1).bit_length()
+        while True:
+            value = int.from_bytes(self._entropy((bits + 7) // 8), "little") & ((1 << bits) - 1)
+            if value < bound:
+                return value
+
+    # ------------------------------------------------------------------ discrete Gaussian
+
+    def gaussian(self, size: int, sigma: Fraction) -> np.ndarray:
+        """``size`` independent draws of N_Z(0, sigma^2): P(k) proportional to exp(-k^2 / (2 sigma^2))."""
+        if sigma <= 0:
+            raise ParameterError("Gaussian noise needs a positive sigma.")
+        if sigma != round_sigma_up(sigma) or not SMALLEST_FAST_SIGMA <= sigma <= LARGEST_FAST_SIGMA:
+            return np.asarray([self._slow_gaussian(sigma * sigma) for _ in range(size)], np.int64)
+        if sigma.denominator == 1:
+            t = int(sigma)
+            scale, shift, divisor = 1, t, 2 * t * t
+        else:
+            a, halvings = sigma.numerator, sigma.denominator
+            t = math.ceil(sigma)
+            scale, shift, divisor = halvings**2 * t, a * a, 2 * a * a * halvings**2 * t * t
+        # |Y| beyond `limit` would overflow when squared; such a proposal must survive `certain`
+        # coin flips of probability 1/e before its exact fate even matters.
+        limit = (SAFE_ROOT + shift) // scale - 1
+        certain = (limit * scale - shift) ** 2 // divisor
+        return self._run(_gaussian_kernel, size, 40, np.asarray([t, scale, shift, divisor, limit, certain], np.int64))
+
+    def _slow_gaussian(self, variance: Fraction) -> int:
+        t = math.isqrt(variance.numerator // variance.denominator) + 1
+        while True:
+            y = self._slow_laplace(Fraction(t))
+            if self._bernoulli_exp((abs(y) - variance / t) ** 2 / (2 * variance)):
+                return y
+
+    # ------------------------------------------------------------------ discrete Laplace
+
+    def laplace(self, size: int, scale: Fraction) -> np.ndarray:
+        """``size`` independent draws with P(k) proportional to exp(-|k| / scale)."""
+        if scale <= 0:
+            raise ParameterError("Laplace noise needs a positive scale.")
+        if max(scale.numerator, scale.denominator) >= LARGEST_FAST_SCALE:
+            return np.asarray([self._slow_laplace(scale) for _ in range(size)], np.int64)
+        return self._run(_laplace_kernel, size, 24, np.asarray([scale.numerator, scale.denominator], np.int64))
+
+    def _slow_laplace(self, scale: Fraction) -> int:
+        t, s = scale.numerator, scale.denominator
+        while True:
+            u = self.below(t)
+            if not self._bernoulli_exp(Fraction(u, t)):
+                continue
+            v = 0
+            while self._bernoulli_exp(Fraction(1)):
+                v += 1
+            y = (u + t * v) // s
+            negative = self.below(2)
+            if not (negative and y == 0):
+                return -y if negative else y
+
+    def _bernoulli_exp(self, gamma: Fraction) -> bool:
+        """True with probability exp(-gamma), gamma >= 0."""
+        while gamma > 1:
+            if not self._bernoulli_exp(Fraction(1)):
+                return False
+            gamma -= 1
+        k = 1
+        while self.below(gamma.denominator * k) < gamma.numerator:
+            k += 1
+        return k % 2 == 1
+
+    # ------------------------------------------------------------------ feeding the kernels
+
+    def _run(self, kernel: Callable[..., None], size: int, words_each: int, parameters: np.ndarray) -> np.ndarray:
+        out = np.empty(size, np.int64)
+        state = np.zeros(4, np.int64)  # values done, words used by them, status, unused
+        words = np.empty(0, np.uint16)
+        while state[0] < size:
+            fresh = np.frombuffer(self._entropy(2 * (words_each * min(int(size - state[0]), 1 << 18) + 4096)), np.uint16)
+            words = np.concatenate([words[state[1] :], fresh])
+            state[1] = 0
+            kernel(words, out, state, parameters, INVERSE_E)
+            if state[2] == IMPOSSIBLE:  # probability below 10^-200 whatever the data; nothing was released
+                raise RuntimeError("The noise sampler met an event that does not happen; run again.")
+        return out
+
+
+def round_sigma_up(sigma: Fraction) -> Fraction:
+    """The next sigma on the grid that the fast sampler serves; never less noise than asked."""
+    if sigma >= SIGMA_STEPS:
+        return Fraction(math.ceil(sigma))
+    halvings = 1
+    while sigma * halvings < SIGMA_STEPS:
+        halvings *= 2
+    return Fraction(math.ceil(sigma * halvings), halvings)
+
+
+def sqrt_up(x: Fraction) -> Fraction:
+    """A rational at or just above the square root of x (within 2^-64 of relative error)."""
+    shift = max(0, 128 - x.numerator.bit_length() + x.denominator.bit_length())
+    shift += shift % 2
+    return Fraction(math.isqrt((x.numerator << shift) // x.denominator) + 1, 1 << (shift // 2))
+
+
+# ---------------------------------------------------------------------- kernels
+
+EXHAUSTED, IMPOSSIBLE = 1, 2
+
+
+def _inverse_e() -> np.ndarray:
+    with localcontext(Context(prec=200)):
+        scaled = int(Decimal(-1).exp() * (1 << (DIGIT * INVERSE_E_WORDS)))
+    words = [(scaled >> (DIGIT * i)) & 0xFFFF for i in reversed(range(INVERSE_E_WORDS))]
+    return np.asarray(words, np.int64)
+
+
+INVERSE_E = _inverse_e()
+
+# In all kernels ``at`` is a two-element array: the next word to use, and a status that is set when
+# words run out. Once it is set every helper returns at once and the caller throws the value away.
+
+
+@numba.njit(cache=True, inline="always")
+def _word(words: np.ndarray, at: np.ndarray) -> int:
+    if at[0] >= len(words):
+        at[1] = EXHAUSTED
+        return 0
+    value = np.int64(words[at[0]])
+    at[0] += 1
+    return value
+
+
+@numba.njit(cache=True)
+def _bernoulli(words: np.ndarray, at: np.ndarray, numerator: int, divisor: int) -> bool:
+    """True with probability numerator/divisor, for 0 <= numerator <= divisor < 2^47."""
+    rest = numerator
+    while at[1] == 0:
+        scaled = rest << DIGIT
+        digit = scaled // divisor
+        drawn = _word(words, at)
+        if drawn != digit:
+            return drawn < digit
+        rest = scaled - digit * divisor
+        if rest == 0:
+            return False
+    return False
+
+
+@numba.njit(cache=True)
+def _bernoulli_inverse_e(words: np.ndarray, at: np.ndarray, inverse_e: np.ndarray) -> bool:
+    for i in range(len(inverse_e)):
+        drawn = _word(words, at)
+        if at[1] != 0:
+            return False
+        if drawn != inverse_e[i]:
+            return drawn < inverse_e[i]
+    at[1] = IMPOSSIBLE
+    return False
+
+
+@numba.njit(cache=True)
+def _bernoulli_exp_fraction(words: np.ndarray, at: np.ndarray, numerator: int, divisor: int) -> bool:
+    """True with probability exp(-numerator/divisor), for 0 <= numerator <= divisor < 2^47."""
+    k = 1
+    while at[1] == 0:
+        # Bernoulli(gamma/k) as two independent coins, so that divisor*k never overflows.
+        if not _bernoulli(words, at, numerator, divisor):
+            break
+        if k > 1 and not _bernoulli(words, at, 1, k):
+            break
+        k += 1
+    return k % 2 == 1
+
+
+@numba.njit(cache=True)
+def _below(words: np.ndarray, at: np.ndarray, bound: int) -> int:
+    """Uniform in [0, bound), bound < 2^32: 32 bits, the uneven top rejected."""
+    span = np.int64(1) << 32
+    usable = span - span % bound
+    while at[1] == 0:
+        drawn = (_word(words, at) << DIGIT) | _word(words, at)
+        if drawn < usable:
+            return drawn % bound
+    return 0
+
+
+@numba.njit(cache=True)
+def _laplace_value(words: np.ndarray, at: np.ndarray, t: int, s: int, inverse_e: np.ndarray) -> int:
+    while at[1] == 0:
+        u = _below(words, at, t)
+        if not _bernoulli_exp_fraction(words, at, u, t):
+            continue
+        v = 0
+        while _bernoulli_inverse_e(words, at, inverse_e):
+            v += 1
+        y = (u + t * v) // s
+        negative = _word(words, at) & 1
+        if negative == 0:
+            return y
+        if y != 0:
+            return -y
+    return 0
+
+
+@numba.njit(cache=True)
+def _gaussian_accepts(words: np.ndarray, at: np.ndarray, size: int, p: np.ndarray, inverse_e: np.ndarray) -> bool:
+    """True with probability exp(-(size*scale - shift)^2 / divisor)."""
+    scale, shift, divisor, limit, certain = p[1], p[2], p[3], p[4], p[5]
+    if size > limit:
+        for _ in range(certain):
+            if not _bernoulli_inverse_e(words, at, inverse_e):
+                return False
+        at[1] = IMPOSSIBLE
+        return False
+    root = size * scale - shift
+    whole, rest = divmod(root * root, divisor)
+    for _ in range(whole):
+        if not _bernoulli_inverse_e(words, at, inverse_e):
+            return False
+    return _bernoulli_exp_fraction(words, at, rest, divisor)
+
+
+@numba.njit(cache=True, nogil=True)
+def _gaussian_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
+    at = np.zeros(2, np.int64)
+    while state[0] < len(out):
+        while at[1] == 0:
+            y = _laplace_value(words, at, p[0], 1, inverse_e)
+            if _gaussian_accepts(words, at, abs(y), p, inverse_e):
+                break
+        if at[1] != 0:
+            state[2] = at[1]
+            return
+        out[state[0]] = y
+        state[0] += 1
+        state[1] = at[0]
+
+
+@numba.njit(cache=True, nogil=True)
+def _laplace_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
+    at = np.zeros(2, np.int64)
+    while state[0] < len(out):
+        y = _laplace_value(words, at, p[0], p[1], inverse_e)
+        if at[1] != 0:
+            state[2] = at[1]
+            return
+        out[state[0]] = y
+        state[0] += 1
+        state[1] = at[0]
+
+
+def secure_seed() -> int:
+    """A fresh seed for the *public* generator, when the user gives none."""
+    return secrets.randbits(63)

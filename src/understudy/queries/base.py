@@ -1,0 +1,68 @@
+"""What a query class is: a batch of counting queries that lowers itself to ``count`` and ``scan``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, ClassVar
+
+import numpy as np
+
+from understudy.schema import Schema
+from understudy.tally import Counts, Verbs
+
+
+class Neighbours(StrEnum):
+    """Which two tables must be hard to tell apart."""
+
+    REPLACE_ONE = "replace-one"  # one row differs; the number of rows is public
+    ADD_REMOVE_ONE = "add-remove-one"  # one row more or fewer; the number of rows is private
+
+
+class QueryClass(ABC):
+    """A batch of ``size`` queries, each a 0/1 function of one row; its answer is a vector of counts.
+
+    Implementations are frozen values. The same ``counts`` runs on a sensitive source (inside the
+    privacy room) and on released rows, because both answer the same two verbs. A class that a
+    solver or a gradient can use offers ``terms()`` or ``relaxed()`` besides; a mechanism that needs
+    what a class lacks says so before any budget is spent.
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many queries."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[int, ...]:
+        """The columns they read, as positions in the schema, rising."""
+
+    @abstractmethod
+    def counts(self, table: Verbs) -> Counts:
+        """How many rows satisfy each query."""
+
+    @abstractmethod
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        """Bound on the squared L2 distance between the count vectors of two neighbouring tables."""
+
+    @abstractmethod
+    def describe(self, schema: Schema, index: int) -> str:
+        """One query in words."""
+
+    @abstractmethod
+    def to_dict(self, schema: Schema) -> dict[str, Any]:
+        """A plain form that :func:`understudy.queries.workload.part_from_dict` reads back."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, data: dict[str, Any], schema: Schema) -> QueryClass:
+        """The inverse of :meth:`to_dict`."""
+
+    @classmethod
+    @abstractmethod
+    def examples(cls, schema: Schema, rng: np.random.Generator) -> Iterator[QueryClass]:
+        """A few random batches over a schema, for the conformance kit."""

@@ -1,0 +1,77 @@
+"""Whole k-way marginals: every combination of values of k columns, for the price of one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from understudy.errors import WorkloadError
+from understudy.queries.base import Neighbours, QueryClass
+from understudy.schema import Schema
+from understudy.tally import Counts, Verbs
+
+
+@dataclass(frozen=True)
+class Marginal(QueryClass):
+    """The contingency table of some columns; with no columns, the number of rows.
+
+    A row sits in exactly one cell. Replacing a row moves at most two cells by one each
+    (L2 squared 2); adding one moves one cell (L2 squared 1).
+    """
+
+    positions: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    kind: ClassVar[str] = "marginal"
+
+    @classmethod
+    def of(cls, schema: Schema, names: Sequence[str]) -> Marginal:
+        """The marginal of named columns, kept in the order given."""
+        positions = tuple(schema.position(name) for name in names)
+        if len(set(positions)) != len(positions):
+            raise WorkloadError(f"The marginal {', '.join(names)} names a column twice.")
+        return cls(positions, tuple(schema.shape[p] for p in positions))
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        return tuple(sorted(self.positions))
+
+    def names(self, schema: Schema) -> tuple[str, ...]:
+        return tuple(schema.names[p] for p in self.positions)
+
+    def counts(self, table: Verbs) -> Counts:
+        return table.count([self.positions])[0]
+
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        if neighbours is Neighbours.ADD_REMOVE_ONE:
+            return 1
+        return 2 if self.positions else 0
+
+    def cell(self, index: int) -> tuple[int, ...]:
+        """The codes of one cell."""
+        return tuple(int(i) for i in np.unravel_index(index, self.shape)) if self.shape else ()
+
+    def describe(self, schema: Schema, index: int) -> str:
+        parts = (f"{schema.names[p]} = {schema.columns[p].label(code)}" for p, code in zip(self.positions, self.cell(index), strict=True))
+        return " and ".join(parts) or "all rows"
+
+    def to_dict(self, schema: Schema) -> dict[str, Any]:
+        return {"kind": self.kind, "columns": list(self.names(schema))}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], schema: Schema) -> Marginal:
+        return cls.of(schema, data["columns"])
+
+    @classmethod
+    def examples(cls, schema: Schema, rng: np.random.Generator) -> Iterator[Marginal]:
+        for k in range(min(len(schema), 3) + 1):
+            chosen = rng.permutation(len(schema))[:k]
+            yield cls.of(schema, [schema.names[i] for i in chosen])

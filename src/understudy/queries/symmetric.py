@@ -1,0 +1,201 @@
+"""Symmetric functions of k literals: the one shape of every query class in the papers.
+
+A literal is "column c takes value v" or its negation; a query is ``table[number of satisfied
+literals]`` with a 0/1 table over 0..k:
+
+    conjunction        1 at k           t-of-k threshold   1 from t
+    disjunction        1 from 1         parity             1 at even counts
+    negation           1 - table
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+
+from understudy.errors import WorkloadError
+from understudy.queries.base import Neighbours, QueryClass
+from understudy.schema import Schema
+from understudy.tally import Counts, Verbs
+
+
+@dataclass(frozen=True)
+class Literal:
+    """One condition: a column takes (or, if not ``holds``, does not take) a value."""
+
+    column: int
+    value: int
+    holds: bool = True
+
+
+@dataclass(frozen=True)
+class Query:
+    """One symmetric query: ``table[number of satisfied literals]``."""
+
+    literals: tuple[Literal, ...]
+    table: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.literals or len(self.table) != len(self.literals) + 1 or not set(self.table) <= {0, 1}:
+            raise WorkloadError("A query needs at least one literal and a table of 0s and 1s with one entry more than literals.")
+
+    def __invert__(self) -> Query:
+        return Query(self.literals, tuple(1 - bit for bit in self.table))
+
+
+def all_of(*literals: Literal) -> Query:
+    """Conjunction: every literal holds."""
+    return at_least(len(literals), *literals)
+
+
+def any_of(*literals: Literal) -> Query:
+    """Disjunction: some literal holds."""
+    return at_least(1, *literals)
+
+
+def at_least(t: int, *literals: Literal) -> Query:
+    """Threshold: at least ``t`` of the literals hold."""
+    if not 1 <= t <= len(literals):
+        raise WorkloadError(f"A threshold of {t} needs from 1 to {len(literals)} literals to be met.")
+    return Query(literals, tuple(int(count >= t) for count in range(len(literals) + 1)))
+
+
+def parity(*literals: Literal) -> Query:
+    """1 when an even number of literals hold: (1 + the +-1 parity)/2, whose sensitivity is one count."""
+    return Query(literals, tuple(1 - count % 2 for count in range(len(literals) + 1)))
+
+
+@dataclass(frozen=True)
+class Symmetric(QueryClass):
+    """A batch of symmetric queries of any widths, answered by one scan."""
+
+    queries: tuple[Query, ...]
+
+    kind: ClassVar[str] = "symmetric"
+
+    def __post_init__(self) -> None:
+        if not self.queries:
+            raise WorkloadError("A batch of queries needs at least one query.")
+
+    @property
+    def size(self) -> int:
+        return len(self.queries)
+
+    @cached_property
+    def columns(self) -> tuple[int, ...]:
+        return tuple(sorted({literal.column for query in self.queries for literal in query.literals}))
+
+    @cached_property
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        """(first literal of each query, columns, values, holds, first table entry of each query, tables), flat."""
+        at = {c: i for i, c in enumerate(self.columns)}
+        widths = [len(query.literals) for query in self.queries]
+        literals = [literal for query in self.queries for literal in query.literals]
+        starts = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+        return (
+            starts,
+            np.asarray([at[literal.column] for literal in literals], np.int32),
+            np.asarray([literal.value for literal in literals], np.int32),
+            np.asarray([literal.holds for literal in literals], np.bool_),
+            starts[:-1] + np.arange(self.size),
+            np.asarray([bit for query in self.queries for bit in query.table], np.int64),
+        )
+
+    def tally(self, block: np.ndarray) -> np.ndarray:
+        total: np.ndarray = _tally(block, *self._arrays)
+        return total
+
+    def counts(self, table: Verbs) -> Counts:
+        return Counts(self.size, table.scan(self))
+
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        return self.size  # every query may change by one, under either relation
+
+    def describe(self, schema: Schema, index: int) -> str:
+        query = self.queries[index]
+        words = [
+            f"{schema.names[x.column]} {'=' if x.holds else '!='} {schema.columns[x.column].label(x.value)}" for x in query.literals
+        ]
+        counts = [str(i) for i, bit in enumerate(query.table) if bit]
+        return f"{' or '.join(counts) or 'none'} of ({', '.join(words)})"
+
+    def to_dict(self, schema: Schema) -> dict[str, Any]:
+        def plain(query: Query) -> dict[str, Any]:
+            return {"literals": [[schema.names[x.column], x.value, x.holds] for x in query.literals], "table": list(query.table)}
+
+        return {"kind": self.kind, "queries": [plain(query) for query in self.queries]}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], schema: Schema) -> Symmetric:
+        def read(plain: Mapping[str, Any]) -> Query:
+            literals = tuple(Literal(schema.position(name), int(value), bool(holds)) for name, value, holds in plain["literals"])
+            return Query(literals, tuple(int(bit) for bit in plain["table"]))
+
+        return cls(tuple(read(plain) for plain in data["queries"]))
+
+    @classmethod
+    def examples(cls, schema: Schema, rng: np.random.Generator) -> Iterator[Symmetric]:
+        def literals(k: int) -> list[Literal]:
+            columns = rng.choice(len(schema), k, replace=len(schema) < k)
+            return [Literal(int(c), int(rng.integers(schema.shape[c])), bool(rng.integers(2))) for c in columns]
+
+        for make in (all_of, any_of, lambda *x: at_least(max(1, len(x) // 2), *x), parity, lambda *x: ~parity(*x)):
+            yield cls(tuple(make(*literals(int(rng.integers(1, 5)))) for _ in range(5)))
+
+
+@numba.njit(cache=True, nogil=True)
+def _tally(
+    block: np.ndarray, starts: np.ndarray, columns: np.ndarray, values: np.ndarray, holds: np.ndarray, tables: np.ndarray, table: np.ndarray
+) -> np.ndarray:
+    total = np.zeros(len(starts) - 1, np.int64)
+    for row in range(block.shape[0]):
+        for q in range(len(total)):
+            satisfied = 0
+            for j in range(starts[q], starts[q + 1]):
+                satisfied += (block[row, columns[j]] == values[j]) == holds[j]
+            total[q] += table[tables[q] + satisfied]
+    return total
+
+
+def read_query(spec: Any, schema: Schema) -> Query:
+    """A query as people write it in a YAML file; see :mod:`understudy.queries.workload`."""
+    if not isinstance(spec, Mapping):
+        raise WorkloadError("Each query must be a mapping such as {all_of: {sex: F, age: 30}}.")
+    rest = {key: value for key, value in spec.items() if key != "t"}
+    if len(rest) != 1:
+        raise WorkloadError("Each query needs exactly one of all_of, any_of, at_least (with t), parity or not.")
+    name, body = next(iter(rest.items()))
+    if name == "not":
+        return ~read_query(body, schema)
+    literals = _read_literals(body, schema)
+    if name == "at_least":
+        t = spec.get("t")
+        if isinstance(t, bool) or not isinstance(t, int):
+            raise WorkloadError("A query at_least needs a whole number t beside it: {at_least: {...}, t: 2}.")
+        return at_least(t, *literals)
+    shapes = {"all_of": all_of, "any_of": any_of, "parity": parity}
+    if name not in shapes:
+        raise WorkloadError(f"A query of kind {name!r} is not known; use all_of, any_of, at_least, parity or not.")
+    return shapes[name](*literals)
+
+
+def _read_literals(body: Any, schema: Schema) -> Sequence[Literal]:
+    """``{column: value, ...}`` or ``[{column: value}, {column: {not: value}}, ...]``."""
+    items: list[tuple[Any, Any]] = []
+    for mapping in [body] if isinstance(body, Mapping) else body if isinstance(body, list) else [None]:
+        if not isinstance(mapping, Mapping):
+            raise WorkloadError("The literals of a query are written {column: value, ...} or as a list of such mappings.")
+        items.extend(mapping.items())
+    if not items:
+        raise WorkloadError("A query needs at least one literal.")
+    literals = []
+    for name, value in items:
+        holds = not (isinstance(value, Mapping) and set(value) == {"not"})
+        wanted = value if holds else value["not"]
+        literals.append(Literal(schema.position(str(name)), schema[str(name)].code_of(wanted), holds))
+    return literals

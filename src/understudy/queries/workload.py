@@ -1,0 +1,190 @@
+"""Workloads: which queries a release must answer well. Plain values that know their size in advance.
+
+On the command line ``3-way`` (all of them), ``3-way:64@7`` (64 random ones, public seed 7),
+several joined by ``+``, or a YAML file:
+
+    marginals: [3-way:64@7, [age, sex]]
+    queries:
+      - {all_of: {sex: F, smoker: true}}
+      - {at_least: {sex: F, age: 30, smoker: {not: true}}, t: 2}
+      - {not: {any_of: [{age: 30}, {age: 50}]}}
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import itertools
+import math
+import pkgutil
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import understudy.queries as room
+from understudy.errors import WorkloadError
+from understudy.queries.base import QueryClass
+from understudy.queries.marginal import Marginal
+from understudy.queries.symmetric import Query, Symmetric, read_query
+from understudy.schema import Schema
+from understudy.schema.files import read_mapping
+
+SPEC = re.compile(r"^(\d+)-way(?::(\d+)(?:@(\d+))?)?$")
+MOST_MARGINALS = 2_000_000  # more than this is a mistake in k, not a workload
+
+
+@dataclass(frozen=True)
+class Workload:
+    """An ordered collection of query batches over one schema.
+
+    Examples:
+        >>> from understudy.schema import Schema
+        >>> work = marginals(Schema.from_domain({"a": 2, "b": 3, "c": 4}), k=2)
+        >>> len(work), work.size
+        (3, 26)
+    """
+
+    schema: Schema
+    parts: tuple[QueryClass, ...]
+    spec: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise WorkloadError("The workload is empty; ask for at least one marginal or query.")
+
+    @property
+    def size(self) -> int:
+        """|Q|: how many queries, each cell of a marginal being one."""
+        return sum(part.size for part in self.parts)
+
+    @cached_property
+    def marginals(self) -> tuple[Marginal, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Marginal))
+
+    @property
+    def cells(self) -> int:
+        """How many of the queries are cells of whole marginals."""
+        return sum(part.size for part in self.marginals)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __iter__(self) -> Iterator[QueryClass]:
+        return iter(self.parts)
+
+    def __add__(self, other: Workload) -> Workload:
+        if other.schema != self.schema:
+            raise WorkloadError("Two workloads over different schemas cannot be joined.")
+        return Workload(self.schema, tuple(dict.fromkeys(self.parts + other.parts)), f"{self.spec}+{other.spec}")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"spec": self.spec, "parts": [part.to_dict(self.schema) for part in self.parts]}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], schema: Schema) -> Workload:
+        return cls(schema, tuple(part_from_dict(part, schema) for part in data["parts"]), data.get("spec", ""))
+
+    @classmethod
+    def load(cls, path: str | Path, schema: Schema) -> Workload:
+        """Read a workload file."""
+        return _from_file(read_mapping(path, "workload"), schema, str(Path(path).name))
+
+    @classmethod
+    def parse(cls, text: str, schema: Schema) -> Workload:
+        """Read what a person types: ``3-way``, ``3-way:64@7``, ``1-way+2-way``, or a file."""
+        if Path(text).suffix.lower() in (".yaml", ".yml", ".json"):
+            return cls.load(text, schema)
+        made = [_from_spec(piece.strip(), schema) for piece in text.split("+")]
+        total = made[0]
+        for more in made[1:]:
+            total = total + more
+        return total
+
+
+def marginals(schema: Schema, k: int = 3, sample: int | None = None, seed: int = 0) -> Workload:
+    """All k-way marginals, or ``sample`` random ones by a public seed.
+
+    Args:
+        schema: the table's public description.
+        k: how many columns each marginal has.
+        sample: how many marginals; all of them when there are fewer.
+        seed: which random ones; NumPy's legacy generator, so that other tools pick the same.
+    """
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= len(schema):
+        raise WorkloadError(f"k-way marginals of this table need k from 1 to {len(schema)}.")
+    if sample is not None and (isinstance(sample, bool) or not isinstance(sample, (int, np.integer)) or sample < 1):
+        raise WorkloadError("A sample of marginals needs a whole number of at least 1.")
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
+        raise WorkloadError("The seed of a sample of marginals is a whole number from 0 to 4,294,967,295.")
+    count = math.comb(len(schema), int(k))
+    if count > MOST_MARGINALS:
+        raise WorkloadError(f"There are {count:,} {k}-way marginals of this table, too many to list; list the ones you need in a workload file.")
+    subsets = list(itertools.combinations(range(len(schema)), int(k)))
+    if sample is not None:
+        subsets = [subsets[i] for i in np.random.RandomState(int(seed)).permutation(len(subsets))[:sample]]
+    spec = f"{k}-way" + (f":{sample}@{seed}" if sample is not None else "")
+    return Workload(schema, tuple(Marginal(s, tuple(schema.shape[c] for c in s)) for s in subsets), spec)
+
+
+def explicit(schema: Schema, *, columns: Iterable[Sequence[str]] = (), queries: Iterable[Query | dict[str, Any]] = ()) -> Workload:
+    """A workload from lists: marginals by their columns, and single queries."""
+    parts: list[QueryClass] = [Marginal.of(schema, names) for names in columns]
+    single = [query if isinstance(query, Query) else read_query(query, schema) for query in queries]
+    for query in single:
+        for literal in query.literals:
+            if not (0 <= literal.column < len(schema) and 0 <= literal.value < schema.shape[literal.column]):
+                raise WorkloadError("A query names a column or value that the schema does not have.")
+    if single:
+        parts.append(Symmetric(tuple(single)))
+    return Workload(schema, tuple(dict.fromkeys(parts)), "list")
+
+
+def _from_spec(text: str, schema: Schema) -> Workload:
+    match = SPEC.match(text)
+    if not match:
+        raise WorkloadError(f"The workload {text!r} is not understood; write 3-way, 3-way:64@7 (64 random ones, seed 7) or the path of a .yaml file.")
+    k, sample, seed = match.groups()
+    return marginals(schema, int(k), int(sample) if sample else None, int(seed) if seed else 0)
+
+
+def _from_file(data: dict[str, Any], schema: Schema, name: str) -> Workload:
+    unknown = set(data) - {"marginals", "queries"}
+    if unknown or not data:
+        raise WorkloadError("A workload file has two lists, marginals and queries, of which at least one is given.")
+    for key, value in data.items():
+        if not isinstance(value, list):
+            raise WorkloadError(f"In a workload file, {key} must be a list.")
+    parts: list[QueryClass] = []
+    for item in data.get("marginals", []):
+        if isinstance(item, str):
+            parts.extend(_from_spec(item, schema).parts)
+        elif isinstance(item, list) and item:
+            parts.append(Marginal.of(schema, [str(column) for column in item]))
+        else:
+            raise WorkloadError("Each entry of marginals is a list of columns or a text such as 3-way:64@7.")
+    if data.get("queries"):
+        parts.append(Symmetric(tuple(read_query(spec, schema) for spec in data["queries"])))
+    return Workload(schema, tuple(dict.fromkeys(parts)), name)
+
+
+def query_classes() -> dict[str, type[QueryClass]]:
+    """Every query class found in this folder, by its kind."""
+    found: dict[str, type[QueryClass]] = {}
+    for module in pkgutil.iter_modules(room.__path__):
+        for _, thing in inspect.getmembers(importlib.import_module(f"{room.__name__}.{module.name}"), inspect.isclass):
+            if issubclass(thing, QueryClass) and not inspect.isabstract(thing):
+                found[thing.kind] = thing
+    return found
+
+
+def part_from_dict(data: dict[str, Any], schema: Schema) -> QueryClass:
+    """Read back one batch that :meth:`QueryClass.to_dict` wrote."""
+    classes = query_classes()
+    if data.get("kind") not in classes:
+        raise WorkloadError(f"A query class {data.get('kind')!r} is not known here.")
+    return classes[data["kind"]].from_dict(data, schema)

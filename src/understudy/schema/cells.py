@@ -1,0 +1,222 @@
+"""From whatever a table holds to cells with a kind, one cell at a time.
+
+A cell's meaning may depend on that cell alone. If one person's bad value changed how the rest of
+the column is read (a dtype that flips, a parse that falls back for the whole batch), replacing
+one row would move many counts and every privacy proof would be void. So each rule below is a
+function of a single cell: type conversions that could raise are guarded by a per-cell pattern
+first, and an object column gives the same cells as a typed one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import numbers
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MISSING, TEXT, NUMBER, FLAG, MOMENT, UNREADABLE = range(6)
+
+# No exponent beyond two digits and at most 300 digits before it: what passes the pattern always
+# converts to a finite double or a harmless infinity, so the cast below cannot raise.
+NUMERIC_TEXT = r"^[+-]?(\d{1,300}(\.\d{0,300})?|\.\d{1,300})([eE][+-]?\d{1,2})?$"
+MOMENT_TEXT = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?$"
+MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A column's cells: what kind each one is, and its value in the array of that kind."""
+
+    kind: np.ndarray  # uint8, one of the constants above
+    text: pa.Array  # trimmed strings; null unless TEXT
+    number: np.ndarray  # float64; meaningful where NUMBER or FLAG
+    moment: np.ndarray  # int64 microseconds since 1970 (UTC); meaningful where MOMENT
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+def read_cells(column: pa.Array | pa.ChunkedArray) -> Cells:
+    """The cells of an Arrow column of any type; a type with no reading gives UNREADABLE cells."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):  # combine_chunks may keep several when offsets overflow
+        array = pa.concat_arrays(array.chunks)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    cells = _typed(array)
+    cells.kind[_null_mask(array)] = MISSING
+    return cells
+
+
+def _typed(array: pa.Array) -> Cells:
+    kind = array.type
+    if pa.types.is_boolean(kind):
+        return _numbers(_to_numpy(pc.cast(array, pa.int8()), 0).astype(np.float64), FLAG)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return _numbers(_to_numpy(pc.cast(array, pa.float64(), safe=False), np.nan))
+    if pa.types.is_date(kind):
+        days = _to_numpy(pc.cast(pc.cast(array, pa.date32()), pa.int32()), 0).astype(np.int64)
+        return _moments(days * (86400 * MICROSECONDS))
+    if pa.types.is_timestamp(kind):
+        return _moments(_microseconds(array))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return _texts(pc.cast(array, pa.large_string()))
+    if pa.types.is_null(kind):
+        return _blank(len(array), MISSING)
+    return _blank(len(array), UNREADABLE)
+
+
+def read_objects(values: Iterable[Any]) -> Cells:
+    """The cells of a Python sequence of mixed types (a pandas ``object`` column)."""
+    values = list(values)
+    cells = _blank(len(values), UNREADABLE)
+    texts: list[str | None] = [None] * len(values)
+    for i, value in enumerate(values):
+        cells.kind[i], texts[i], cells.number[i], cells.moment[i] = _one_object(value)
+    text = pc.ascii_trim_whitespace(pa.array(texts, pa.large_string()))
+    return Cells(cells.kind, text, cells.number, cells.moment)
+
+
+def _one_object(value: Any) -> tuple[int, str | None, float, int]:
+    blank = (None, np.nan, 0)
+    if isinstance(value, str):
+        return (TEXT, value.encode("utf-8", "replace").decode("utf-8"), np.nan, 0)
+    if isinstance(value, (bool, np.bool_)):
+        return (FLAG, None, float(value), 0)
+    if isinstance(value, decimal.Decimal) or isinstance(value, numbers.Real):
+        try:
+            number = float(value)
+        except (ArithmeticError, ValueError, TypeError):  # an int beyond a double, a broken number
+            return (UNREADABLE, *blank)
+        return (MISSING, *blank) if number != number else (NUMBER, None, number, 0)
+    if isinstance(value, (np.datetime64, dt.date)):  # a datetime is a date too
+        if value != value:  # pandas' and NumPy's NaT differ from themselves
+            return (MISSING, *blank)
+        offset = getattr(value, "utcoffset", lambda: None)() or dt.timedelta()
+        naive = value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value
+        shift = offset // dt.timedelta(microseconds=1)
+        return (MOMENT, None, np.nan, int(np.datetime64(naive, "us").astype(np.int64)) - shift)
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return (MISSING, *blank)
+    return (UNREADABLE, *blank)
+
+
+def numbers_in_text(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """(value, is it numeric) for each string; fixed pattern, never raises."""
+    looks = pc.fill_null(pc.match_substring_regex(text, NUMERIC_TEXT), False)
+    chosen = pc.if_else(looks, text, pa.scalar(None, text.type))
+    # Arrow's parser refuses a leading plus sign that the pattern allows.
+    chosen = pc.replace_substring_regex(chosen, r"^\+", "")
+    return _to_numpy(pc.cast(chosen, pa.float64()), np.nan), looks.to_numpy(zero_copy_only=False)
+
+
+def moments_in_text(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """(microseconds, is it a real moment) for each ISO 8601 string; fixed pattern, never raises."""
+    looks = pc.fill_null(pc.match_substring_regex(text, MOMENT_TEXT), False).to_numpy(zero_copy_only=False)
+    value = np.zeros(len(text), np.int64)
+    good = np.zeros(len(text), bool)
+    at = np.flatnonzero(looks)
+    if not len(at):
+        return value, good
+    # What passed the pattern is plain ASCII; fixed positions, then two optional tails.
+    strings = np.array(pc.take(text, pa.array(at)).to_pylist(), dtype="U40")
+    year, month, day = (_digits(strings, i, j) for i, j in ((0, 4), (5, 7), (8, 10)))
+    hour, minute = _digits(strings, 11, 13), _digits(strings, 14, 16)
+    has_seconds = _slice(strings, 16, 17) == ":"
+    second = np.where(has_seconds, _digits(strings, 17, 19), 0)
+    tail = np.array([_fraction_and_offset(s[16:]) for s in strings], dtype=np.int64).reshape(-1, 2)
+    months = ((year - 1970) * 12 + np.clip(month, 1, 12) - 1).astype("M8[M]")
+    days = months.astype("M8[D]") + (np.maximum(day, 1) - 1)
+    real = (
+        (month >= 1) & (month <= 12) & (day >= 1) & (days.astype("M8[M]") == months)
+        & (hour < 24) & (minute < 60) & (second < 60)
+    )  # fmt: skip
+    seconds = days.astype(np.int64) * 86400 + hour * 3600 + minute * 60 + second - tail[:, 1] * 60
+    value[at], good[at] = seconds * MICROSECONDS + tail[:, 0], real
+    return value, good
+
+
+def _fraction_and_offset(tail: str) -> tuple[int, int]:
+    """(microseconds, offset in minutes) from what follows ``HH:MM`` in a string that fits MOMENT_TEXT."""
+    fraction = 0
+    if "." in tail:
+        digits = tail.split(".")[1].split("Z")[0].split("+")[0].split("-")[0]
+        fraction = int(digits[:6].ljust(6, "0"))
+    for sign in "+-":
+        if sign in tail:
+            offset = tail.split(sign)[1].replace(":", "")
+            minutes = int(offset[:2]) * 60 + int(offset[2:])
+            return fraction, minutes if sign == "+" else -minutes
+    return fraction, 0
+
+
+def _slice(strings: np.ndarray, start: int, stop: int) -> np.ndarray:
+    letters = np.ascontiguousarray(strings).view("U1").reshape(len(strings), -1)[:, start:stop]
+    return np.ascontiguousarray(letters).view(f"U{stop - start}").ravel()
+
+
+def _digits(strings: np.ndarray, start: int, stop: int) -> np.ndarray:
+    part = _slice(strings, start, stop)
+    return np.where(part == "", "0", part).astype(np.int64)
+
+
+def _to_numpy(array: pa.Array, fill: float) -> np.ndarray:
+    if array.null_count:
+        array = pc.fill_null(array, fill)
+    out = array.to_numpy(zero_copy_only=False)
+    return out if out.flags.writeable else out.copy()
+
+
+def _null_mask(array: pa.Array) -> np.ndarray:
+    if not array.null_count:
+        return np.zeros(len(array), bool)
+    mask: np.ndarray = pc.is_null(array).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _microseconds(array: pa.Array) -> np.ndarray:
+    per_second = {"s": 1, "ms": 1_000, "us": MICROSECONDS, "ns": 1_000_000_000}[array.type.unit]
+    raw = _to_numpy(pc.cast(array, pa.int64()), 0)
+    if per_second <= MICROSECONDS:
+        factor = MICROSECONDS // per_second
+        limit = np.iinfo(np.int64).max // factor
+        return np.clip(raw, -limit, limit) * factor
+    return raw // (per_second // MICROSECONDS)
+
+
+def _blank(length: int, kind: int) -> Cells:
+    return Cells(
+        np.full(length, kind, np.uint8),
+        pa.nulls(length, pa.large_string()),
+        np.full(length, np.nan),
+        np.zeros(length, np.int64),
+    )
+
+
+def _numbers(values: np.ndarray, kind: int = NUMBER) -> Cells:
+    cells = _blank(len(values), kind)
+    cells.kind[np.isnan(values)] = MISSING
+    return Cells(cells.kind, cells.text, values, cells.moment)
+
+
+def _moments(values: np.ndarray) -> Cells:
+    cells = _blank(len(values), MOMENT)
+    return Cells(cells.kind, cells.text, cells.number, values)
+
+
+def _texts(array: pa.Array) -> Cells:
+    cells = _blank(len(array), TEXT)
+    return Cells(cells.kind, pc.ascii_trim_whitespace(array), cells.number, cells.moment)
+
+
+def mark_missing(cells: Cells, missing_values: Sequence[str]) -> Cells:
+    """Text that the schema lists as a missing value becomes MISSING."""
+    said = pc.is_in(cells.text, value_set=pa.array(list(missing_values), pa.large_string()))
+    cells.kind[(cells.kind == TEXT) & said.to_numpy(zero_copy_only=False)] = MISSING
+    return cells

@@ -1,0 +1,373 @@
+"""One public description per column: how its cells become codes, and codes become cells again.
+
+A column has ``values`` ordinary codes ``0 .. values-1``, then one for OTHER and one for MISSING if
+it declares them. Every cell has a code, by rules that read nothing but the cell:
+
+    missing (null, NaN, a listed missing value)   MISSING, else OTHER, else code 0
+    unreadable, or a category not listed          OTHER, else MISSING, else code 0
+    a number or moment out of bounds              the nearest bin
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from understudy.errors import SchemaError
+from understudy.schema import cells as c
+
+DEFAULT_BINS = 32  # for a numeric column that says nothing about its bins
+ONE_BIN_PER_INTEGER = 128  # an integer column with at most so many values needs no bins
+LARGEST_NUMBER = 2**53  # beyond this a double skips integers
+TRUE_TEXTS = ("true", "t", "yes", "y", "1")
+FALSE_TEXTS = ("false", "f", "no", "n", "0")
+RESOLUTIONS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column(ABC):
+    """What is public about one column. Subclasses are final."""
+
+    name: str
+    missing: bool = False
+    other: bool = False
+    missing_values: tuple[str, ...] = ("",)
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def values(self) -> int:
+        """How many ordinary codes there are, OTHER and MISSING not counted."""
+
+    @abstractmethod
+    def _codes(self, cells: c.Cells, spelling: str) -> np.ndarray:
+        """Code of each cell that has one, -1 where the cell is unreadable; MISSING is done elsewhere."""
+
+    @abstractmethod
+    def _decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
+        """Cells for ordinary codes; the caller blanks OTHER and MISSING."""
+
+    @abstractmethod
+    def _label(self, code: int) -> str:
+        """What a reader calls an ordinary code."""
+
+    @property
+    def size(self) -> int:
+        return self.values + self.other + self.missing
+
+    @property
+    def missing_code(self) -> int:
+        return self.size - 1 if (self.missing or self.other) else 0
+
+    @property
+    def other_code(self) -> int:
+        return self.values if (self.missing or self.other) else 0
+
+    def encode(self, cells: c.Cells, spelling: str = "utf-8") -> np.ndarray:
+        """The code of each cell, as int32. ``spelling`` says how the source's bytes became text."""
+        cells = c.mark_missing(cells, self.missing_values)
+        codes = self._codes(cells, spelling)
+        codes = np.where(codes < 0, self.other_code, codes)
+        return np.where(cells.kind == c.MISSING, self.missing_code, codes).astype(np.int32)
+
+    def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
+        """Cells in the user's own type; a value inside its bin is drawn by the *public* generator."""
+        ordinary = codes < self.values
+        array = self._decode(np.where(ordinary, codes, 0), rng)
+        other = (codes == self.values) & self.other
+        array = pc.if_else(pa.array(ordinary), array, pa.scalar(None, array.type))
+        if self.other and pa.types.is_string(array.type):
+            array = pc.if_else(pa.array(other), pa.scalar(self.other_label, array.type), array)
+        return array
+
+    @property
+    def other_label(self) -> str:
+        return "OTHER"
+
+    def label(self, code: int) -> str:
+        if code < self.values:
+            return self._label(int(code))
+        return self.other_label if self.other and code == self.values else "MISSING"
+
+    @property
+    def labels(self) -> list[str]:
+        return [self.label(code) for code in range(self.size)]
+
+    def code_of(self, value: Any) -> int:
+        """The code of a value that a person wrote in a query; refuses what the schema does not list."""
+        if isinstance(value, str) and value in ("OTHER", "MISSING"):
+            if value == "OTHER" and self.other:
+                return self.other_code
+            if value == "MISSING" and self.missing:
+                return self.missing_code
+        cells = c.read_objects([value])
+        code = int(self._codes(cells, "utf-8")[0])
+        if code < 0 or cells.kind[0] == c.MISSING:
+            raise SchemaError(f"Column {self.name!r} ({self.kind}) has no value {value!r}; see its entry in the schema.")
+        return code
+
+
+def text_of(value: Any) -> str:
+    """How a category written in a schema file is spelt as text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < LARGEST_NUMBER:
+        return str(int(value))
+    return str(value).strip(" \t\n\r\v\f")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Categorical(Column):
+    """A closed list of categories, ordered or not. Text matches exactly, numbers by value."""
+
+    categories: tuple[str, ...]
+    ordered: bool = False
+    numeric: bool = False  # give categories back as integers, not text
+
+    kind: ClassVar[str] = "categorical"
+
+    def __post_init__(self) -> None:
+        if not self.categories:
+            raise SchemaError(f"Column {self.name!r} is categorical but lists no categories; give them in constraints.enum.")
+        if len(set(self.categories)) != len(self.categories):
+            raise SchemaError(f"Column {self.name!r} lists a category twice; every category must be listed once.")
+        reserved = {"OTHER"} & set(self.categories) if self.other else set()
+        if reserved:
+            raise SchemaError(f"Column {self.name!r} declares an OTHER code and also lists the category 'OTHER'; drop one of them.")
+
+    @property
+    def values(self) -> int:
+        return len(self.categories)
+
+    @cached_property
+    def _by_number(self) -> tuple[np.ndarray, np.ndarray]:
+        """(numbers, codes) of the categories that are numbers, sorted; the first spelling wins."""
+        value, looks = c.numbers_in_text(pa.array(self.categories, pa.large_string()))
+        numbers, first = np.unique(value[looks], return_index=True)
+        return numbers, np.flatnonzero(looks)[first]
+
+    def _codes(self, cells: c.Cells, spelling: str) -> np.ndarray:
+        respelt = [name.encode("utf-8").decode(spelling) for name in self.categories]
+        found = pc.index_in(cells.text, value_set=pa.array(respelt, pa.large_string()))
+        codes = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        numbers, number_codes = self._by_number
+        if len(numbers):
+            value, looks = cells.number, cells.kind == c.NUMBER
+            unmatched = np.flatnonzero((cells.kind == c.TEXT) & (codes < 0))
+            if len(unmatched):
+                value, looks = value.copy(), looks.copy()
+                value[unmatched], looks[unmatched] = c.numbers_in_text(pc.take(cells.text, pa.array(unmatched)))
+            at = np.clip(np.searchsorted(numbers, value), 0, len(numbers) - 1)
+            codes = np.where(looks & (numbers[at] == value), number_codes[at], codes)
+        flags = {name.lower(): code for code, name in reversed(list(enumerate(self.categories)))}
+        for flag, name in ((1.0, "true"), (0.0, "false")):
+            codes[(cells.kind == c.FLAG) & (cells.number == flag)] = flags.get(name, -1)
+        return codes
+
+    def _decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
+        if self.numeric:
+            return pc.take(pa.array([int(name) for name in self.categories], pa.int64()), pa.array(codes))
+        return pc.take(pa.array(self.categories, pa.string()), pa.array(codes))
+
+    def _label(self, code: int) -> str:
+        return self.categories[code]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boolean(Column):
+    """True or false, in any of the usual spellings."""
+
+    kind: ClassVar[str] = "boolean"
+
+    @property
+    def values(self) -> int:
+        return 2
+
+    def _codes(self, cells: c.Cells, spelling: str) -> np.ndarray:
+        low = pc.ascii_lower(cells.text)
+        numeric = np.isin(cells.kind, (c.NUMBER, c.FLAG))
+        codes = np.full(len(cells), -1, np.int64)
+        for code, texts in ((0, FALSE_TEXTS), (1, TRUE_TEXTS)):
+            said = pc.is_in(low, value_set=pa.array(texts, pa.large_string())).to_numpy(zero_copy_only=False)
+            codes[said | (numeric & (cells.number == code))] = code
+        # "1.0" is what a column of ones becomes when one of its cells was once missing.
+        value, looks = c.numbers_in_text(cells.text)
+        codes[looks & (value == 1)], codes[looks & (value == 0)] = 1, 0
+        return codes
+
+    def _decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
+        return pa.array(codes == 1)
+
+    def _label(self, code: int) -> str:
+        return ("false", "true")[code]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binned(Column):
+    """What integers, reals and moments share: an axis cut into bins ``[edge_i, edge_i+1)``."""
+
+    edges: tuple[float, ...] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        steps = np.diff(np.asarray(self.edges, float))
+        if len(self.edges) < 2 or not np.all(np.isfinite(self.edges)) or not np.all(steps > 0):
+            raise SchemaError(
+                f"Column {self.name!r} needs finite bounds with minimum below maximum, and cut points that rise strictly between them."
+            )
+
+    @property
+    def values(self) -> int:
+        return len(self.edges) - 1
+
+    @cached_property
+    def _edges(self) -> np.ndarray:
+        return np.asarray(self.edges, np.float64)
+
+    @abstractmethod
+    def _axis(self, cells: c.Cells) -> tuple[np.ndarray, np.ndarray]:
+        """(position on the axis, is the cell readable)."""
+
+    def _codes(self, cells: c.Cells, spelling: str) -> np.ndarray:
+        position, readable = self._axis(cells)
+        position = np.where(readable, position, self._edges[0])
+        codes = np.searchsorted(self._edges, position, side="right") - 1
+        return np.where(readable, np.clip(codes, 0, self.values - 1), -1)
+
+    def _draw_integers(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        low, high = self._edges[codes].astype(np.int64), self._edges[codes + 1].astype(np.int64)
+        return rng.integers(low, high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number(Binned):
+    """An integer or real column with bounds; ``edges`` of an integer column end at maximum + 1."""
+
+    integer: bool
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return "integer" if self.integer else "real"
+
+    def _axis(self, cells: c.Cells) -> tuple[np.ndarray, np.ndarray]:
+        value, readable = c.numbers_in_text(cells.text)
+        numeric = np.isin(cells.kind, (c.NUMBER, c.FLAG))
+        return np.where(numeric, cells.number, value), numeric | readable
+
+    def _decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
+        if self.integer:
+            return pa.array(self._draw_integers(codes, rng))
+        low, high = self._edges[codes], self._edges[codes + 1]
+        return pa.array(np.minimum(low + rng.random(len(codes)) * (high - low), np.nextafter(high, low)))
+
+    def _label(self, code: int) -> str:
+        low, high = self.edges[code], self.edges[code + 1]
+        if self.integer:
+            return f"{low:.0f}" if high - low == 1 else f"{low:.0f} to {high - 1:.0f}"
+        return f"{low:.6g} to {high:.6g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment(Binned):
+    """A date (axis: days) or a date and time (axis: seconds), cut at a calendar resolution."""
+
+    date: bool
+    resolution: str
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return "date" if self.date else "datetime"
+
+    @property
+    def _unit(self) -> int:
+        return c.MICROSECONDS * (86400 if self.date else 1)
+
+    def _axis(self, cells: c.Cells) -> tuple[np.ndarray, np.ndarray]:
+        value, readable = c.moments_in_text(cells.text)
+        typed = cells.kind == c.MOMENT
+        return np.where(typed, cells.moment, value) // self._unit, typed | readable
+
+    def _decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
+        drawn = self._draw_integers(codes, rng)
+        return pa.array(drawn.astype("M8[D]" if self.date else "M8[s]"))
+
+    def _label(self, code: int) -> str:
+        low, high = (np.datetime64(int(e), "D" if self.date else "s") for e in self.edges[code : code + 2])
+        shown = {"year": "Y", "month": "M", "day": "D", "hour": "h", "minute": "m"}.get(self.resolution)
+        if shown and low.astype(f"M8[{shown}]") + 1 >= high:  # the bin is exactly one unit, or the clipped end of one
+            return str(low.astype(f"M8[{shown}]"))
+        return f"{low} to {high - 1}"
+
+
+def number_edges(name: str, low: float, high: float, integer: bool, bins: int | None, cuts: Sequence[float] | None) -> tuple[float, ...]:
+    """Bin edges from bounds and either a number of equal bins or interior cut points."""
+    if not (math.isfinite(low) and math.isfinite(high)) or low > high or (low == high and not integer):
+        raise SchemaError(f"Column {name!r} needs a finite minimum below its maximum (constraints.minimum, constraints.maximum).")
+    if max(abs(low), abs(high)) > LARGEST_NUMBER:
+        raise SchemaError(f"Column {name!r} has a bound beyond 2^53, where numbers lose their last digit; use narrower bounds.")
+    if integer and (low != math.floor(low) or high != math.floor(high)):
+        raise SchemaError(f"Column {name!r} is an integer column; its bounds must be whole numbers.")
+    if bins is not None and cuts is not None:
+        raise SchemaError(f"Column {name!r} gives both bins and cuts; give one of them.")
+    end = high + 1 if integer else high
+    if cuts is not None:
+        if integer and any(cut != math.floor(cut) for cut in cuts):
+            raise SchemaError(f"Column {name!r} is an integer column; its cuts must be whole numbers.")
+        return (float(low), *map(float, cuts), float(end))
+    if bins is None:
+        bins = int(end - low) if integer and end - low <= ONE_BIN_PER_INTEGER else DEFAULT_BINS
+    if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= 10**6:
+        raise SchemaError(f"Column {name!r} needs a whole number of bins from 1 to 1,000,000.")
+    if integer and bins > end - low:
+        raise SchemaError(f"Column {name!r} has {int(end - low)} values and cannot have {bins} bins; use at most as many bins as values.")
+    if integer:
+        return tuple(float(low + (i * int(end - low)) // bins) for i in range(bins + 1))
+    return tuple(low + (high - low) * i / bins for i in range(bins)) + (float(high),)
+
+
+def moment_edges(name: str, low: Any, high: Any, date: bool, resolution: str, bins: int | None) -> tuple[float, ...]:
+    """Bin edges in days or seconds: calendar units between two bounds, or so many equal bins."""
+    first, last = (_moment(name, bound, date) for bound in (low, high))
+    if first > last:
+        raise SchemaError(f"Column {name!r} needs a minimum that is not after its maximum.")
+    end = last + 1
+    if bins is not None:
+        return number_edges(name, first, last, True, bins, None)
+    if resolution not in RESOLUTIONS or (date and resolution in ("hour", "minute", "second")):
+        allowed = RESOLUTIONS[:5] if date else RESOLUTIONS
+        raise SchemaError(f"Column {name!r} has resolution {resolution!r}; a {'date' if date else 'datetime'} column takes one of {', '.join(allowed)}.")
+    base = "D" if date else "s"
+    span = {"year": (12, "M"), "quarter": (3, "M"), "month": (1, "M"), "week": (7, "D"), "day": (1, "D"), "hour": (1, "h"), "minute": (1, "m"), "second": (1, "s")}
+    count, unit = span[resolution]
+    start = int(np.datetime64(first, base).astype(f"M8[{unit}]").astype(np.int64))
+    # Weeks begin on Monday; day 0 of the epoch is a Thursday.
+    offset = 4 if resolution == "week" else 0
+    start = (start - offset) // count * count + offset
+    stop = int(np.datetime64(last, base).astype(f"M8[{unit}]").astype(np.int64)) + 1
+    if (stop - start) // count > 10**6:
+        raise SchemaError(f"Column {name!r} would have over a million bins at resolution {resolution!r}; use a coarser resolution or bins.")
+    marks = np.arange(start, stop + count, count).astype(f"M8[{unit}]").astype(f"M8[{base}]").astype(np.int64)
+    inside = marks[(marks > first) & (marks < end)]
+    return (float(first), *map(float, inside), float(end))
+
+
+def _moment(name: str, value: Any, date: bool) -> int:
+    if isinstance(value, str):
+        micro, good = c.moments_in_text(pa.array([value.strip()], pa.large_string()))
+        value = int(micro[0]) if good[0] else None
+    elif isinstance(value, dt.date):
+        value = c.read_objects([value]).moment[0]
+    else:
+        value = None
+    if value is None:
+        raise SchemaError(f"Column {name!r} needs ISO 8601 bounds such as 2020-01-31 (constraints.minimum, constraints.maximum).")
+    return int(value // (c.MICROSECONDS * (86400 if date else 1)))

@@ -1,0 +1,272 @@
+"""The schema: everything that is public about a table, read from a file and never from rows.
+
+The file is a Frictionless Table Schema (YAML or JSON) with one block of our own:
+
+    fields:
+      - {name: age, type: integer, constraints: {minimum: 0, maximum: 99}}
+      - {name: sex, type: string, constraints: {enum: [F, M]}}
+    missingValues: ["", "?"]
+    understudy:
+      privacyUnit: row            # one row per person; the only unit there is
+      columns:
+        age: {bins: 20}           # or cuts: [18, 30, 65]
+        sex: {missing: true, other: true}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.errors import SchemaError
+from understudy.schema import cells as c
+from understudy.schema.columns import Binned, Boolean, Categorical, Column, Moment, Number, moment_edges, number_edges, text_of
+from understudy.schema.files import read_mapping, write_mapping
+
+SETTINGS = {"bins", "cuts", "missing", "other", "resolution"}
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The public columns of a table, in order.
+
+    Examples:
+        >>> schema = Schema.from_domain({"age": 85, "sex": 2})
+        >>> schema.shape
+        (85, 2)
+        >>> schema.domain_size
+        170
+    """
+
+    columns: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise SchemaError("The schema has no columns; list at least one under fields.")
+        names = [column.name for column in self.columns]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise SchemaError(f"The schema names the column {twice[0]!r} twice; column names must differ.")
+
+    # ------------------------------------------------------------------ what it says
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(column.size for column in self.columns)
+
+    @property
+    def domain_size(self) -> int:
+        """How many different records there can be (exact, may be astronomically large)."""
+        return math.prod(self.shape)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __getitem__(self, name: str) -> Column:
+        return self.columns[self.position(name)]
+
+    def position(self, name: str) -> int:
+        """The place of a column; an unknown name is refused with the names that exist."""
+        try:
+            return self.names.index(name)
+        except ValueError:
+            raise SchemaError(f"There is no column {name!r} in the schema; its columns are {', '.join(self.names)}.") from None
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the schema's canonical form: what a release was made against."""
+        canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+    # ------------------------------------------------------------------ codes and cells
+
+    def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Table:
+        """Rows of codes as a table in the user's own types."""
+        arrays = [column.decode(codes[:, i], rng) for i, column in enumerate(self.columns)]
+        return pa.table(arrays, names=list(self.names))
+
+    def encode(self, table: pa.Table) -> np.ndarray:
+        """The codes of a *public* table such as a release's own rows (sources encode sensitive ones)."""
+        return np.column_stack([column.encode(c.read_cells(table[column.name])) for column in self.columns])
+
+    # ------------------------------------------------------------------ files
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """Read a Table Schema (YAML or JSON) or a ``{"column": size}`` domain file."""
+        return cls.from_dict(read_mapping(path, "schema"))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Schema:
+        if "fields" in data:
+            return _from_table_schema(data)
+        if data and all(isinstance(v, int) and not isinstance(v, bool) for v in data.values()):
+            return cls.from_domain(data)
+        raise SchemaError("This is neither a Table Schema (it has no fields) nor a domain of the form {column: number of codes}.")
+
+    @classmethod
+    def from_domain(cls, domain: Mapping[str, int]) -> Schema:
+        """A schema for integer-coded tables, each column holding codes ``0 .. size-1``."""
+        for name, size in domain.items():
+            if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or not 1 <= size <= 10**6:
+                raise SchemaError(f"Column {str(name)!r} needs a whole number of codes from 1 to 1,000,000.")
+        return cls(
+            tuple(
+                Number(name=str(name), integer=True, edges=tuple(map(float, range(int(size) + 1))))
+                for name, size in domain.items()
+            )
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The Table Schema form, which :meth:`from_dict` reads back to an equal schema."""
+        fields, blocks = zip(*(_to_field(column) for column in self.columns), strict=True)
+        missing_values = self.columns[0].missing_values
+        return {
+            "fields": list(fields),
+            "missingValues": list(missing_values),
+            "understudy": {
+                "privacyUnit": "row",
+                "columns": {f["name"]: block for f, block in zip(fields, blocks, strict=True) if block},
+            },
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as YAML or JSON, by the file's ending."""
+        write_mapping(path, self.to_dict())
+
+
+# ---------------------------------------------------------------------- reading the file form
+
+
+def _from_table_schema(data: Mapping[str, Any]) -> Schema:
+    block = data.get("understudy") or {}
+    if not isinstance(block, Mapping):
+        raise SchemaError("The schema's understudy block must be a mapping with privacyUnit and columns.")
+    unit = block.get("privacyUnit", "row")
+    if unit != "row":
+        raise SchemaError(
+            f"The privacy unit {unit!r} is not supported; the only one is 'row' (one row per person). "
+            "Reduce the table to one row per person first."
+        )
+    settings = block.get("columns") or {}
+    fields = data["fields"]
+    if not isinstance(fields, list) or not all(isinstance(f, Mapping) and isinstance(f.get("name"), str) for f in fields):
+        raise SchemaError("The schema's fields must be a list of mappings, each with a name.")
+    strangers = [name for name in settings if name not in {f["name"] for f in fields}]
+    if strangers:
+        raise SchemaError(f"The understudy block describes the column {strangers[0]!r}, which is not among the fields.")
+    missing_values = data.get("missingValues", [""])
+    if not isinstance(missing_values, list) or not all(isinstance(v, (str, int, float)) for v in missing_values):
+        raise SchemaError("The schema's missingValues must be a list of strings.")
+    texts = tuple(text_of(value) for value in missing_values)
+    return Schema(tuple(_column(f, settings.get(f["name"]) or {}, texts) for f in fields))
+
+
+def _column(field: Mapping[str, Any], settings: Mapping[str, Any], missing_values: tuple[str, ...]) -> Column:
+    name = field["name"]
+    unknown = set(settings) - SETTINGS
+    if unknown:
+        raise SchemaError(f"Column {name!r} has the unknown setting {sorted(unknown)[0]!r}; known are {', '.join(sorted(SETTINGS))}.")
+    for flag in ("missing", "other"):
+        if not isinstance(settings.get(flag, False), bool):
+            raise SchemaError(f"Column {name!r} has a {flag} setting that is neither true nor false.")
+    constraints = field.get("constraints") or {}
+    kind = field.get("type", "string")
+    common: dict[str, Any] = {
+        "name": name,
+        "missing": settings.get("missing", False),
+        "other": settings.get("other", False),
+        "missing_values": missing_values,
+    }
+    low, high = constraints.get("minimum"), constraints.get("maximum")
+    bins, cuts = settings.get("bins"), settings.get("cuts")
+    listed = constraints.get("enum", field.get("categories"))
+    if listed is not None and kind in ("string", "integer", "any"):
+        categories = tuple(text_of(v.get("value") if isinstance(v, Mapping) else v) for v in listed)
+        numeric = kind == "integer"
+        if numeric and not all(_is_integer(name) for name in categories):
+            raise SchemaError(f"Column {name!r} is an integer column but lists a category that is not a whole number.")
+        return Categorical(categories=categories, ordered=bool(field.get("categoriesOrdered", False)), numeric=numeric, **common)
+    if kind == "boolean":
+        return Boolean(**common)
+    if kind in ("integer", "number", "year"):
+        if not _is_number(low) or not _is_number(high):
+            raise SchemaError(f"Column {name!r} is numeric and needs public bounds: constraints.minimum and constraints.maximum.")
+        if cuts is not None and not (isinstance(cuts, list) and all(_is_number(cut) for cut in cuts)):
+            raise SchemaError(f"Column {name!r} needs its cuts as a list of numbers.")
+        integer = kind != "number"
+        return Number(integer=integer, edges=number_edges(name, low, high, integer, bins, cuts), **common)
+    if kind in ("date", "datetime"):
+        if low is None or high is None:
+            raise SchemaError(f"Column {name!r} is a {kind} and needs public bounds: constraints.minimum and constraints.maximum.")
+        resolution = settings.get("resolution", "month")
+        edges = moment_edges(name, low, high, kind == "date", resolution, bins)
+        return Moment(date=kind == "date", resolution="bins" if bins is not None else resolution, edges=edges, **common)
+    if kind == "string":
+        raise SchemaError(f"Column {name!r} is text and needs a closed list of categories: constraints.enum. Free text cannot be released.")
+    raise SchemaError(f"Column {name!r} has type {kind!r}; supported are string, boolean, integer, number, date, datetime and year.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_integer(text: str) -> bool:
+    return text.removeprefix("-").isascii() and text.removeprefix("-").isdigit()
+
+
+# ---------------------------------------------------------------------- writing it
+
+
+def _to_field(column: Column) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(the Table Schema field, its settings in the understudy block)."""
+    block: dict[str, Any] = {flag: True for flag in ("missing", "other") if getattr(column, flag)}
+    if isinstance(column, Categorical):
+        enum: list[Any] = [int(v) for v in column.categories] if column.numeric else list(column.categories)
+        field: dict[str, Any] = {"name": column.name, "type": "integer" if column.numeric else "string", "constraints": {"enum": enum}}
+        if column.ordered:
+            field["categories"], field["categoriesOrdered"] = enum, True
+        return field, block
+    if isinstance(column, Boolean):
+        return {"name": column.name, "type": "boolean"}, block
+    assert isinstance(column, Binned)
+    return _to_binned_field(column, block)
+
+
+def _to_binned_field(column: Binned, block: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    low, high = column.edges[0], column.edges[-1]
+    bounds: dict[str, Any]
+    if isinstance(column, Number):
+        kind = "integer" if column.integer else "number"
+        bounds = {"minimum": int(low), "maximum": int(high) - 1} if column.integer else {"minimum": low, "maximum": high}
+        if column.edges == number_edges(column.name, bounds["minimum"], bounds["maximum"], column.integer, column.values, None):
+            block["bins"] = column.values
+        else:
+            block["cuts"] = [int(e) if column.integer else e for e in column.edges[1:-1]]
+    else:
+        assert isinstance(column, Moment)
+        kind = column.kind
+        base = "D" if column.date else "s"
+        first, last = (str(np.datetime64(int(e), base)) for e in (low, high - 1))
+        bounds = {"minimum": first, "maximum": last}
+        if column.resolution == "bins":
+            block["bins"] = column.values
+        else:
+            block["resolution"] = column.resolution
+    return {"name": column.name, "type": kind, "constraints": bounds}, block

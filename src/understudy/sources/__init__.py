@@ -1,0 +1,25 @@
+"""Room 1: where the sensitive rows live. Only ``privacy/`` and the front door may open this door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from understudy.schema import Schema
+from understudy.sources.base import Source
+
+
+def open_source(table: Any, schema: Schema) -> Source:
+    """A source for a path, a glob, or a table in memory."""
+    if isinstance(table, Source):
+        return table
+    if isinstance(table, (str, Path)):
+        from understudy.sources.duckdb import DuckDBSource
+
+        return DuckDBSource(table, schema)
+    from understudy.sources.memory import MemorySource
+
+    return MemorySource(table, schema)
+
+
+__all__ = ["Source", "open_source"]

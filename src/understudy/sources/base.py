@@ -1,0 +1,33 @@
+"""What a source is: the two verbs over sensitive rows, and the names of its columns (public)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from understudy.errors import SourceError
+from understudy.schema import Schema
+from understudy.tally import Blocks
+
+
+class Source(Blocks):
+    """Where sensitive rows live. Only ``privacy/`` and the front door may import this room.
+
+    A source answers ``count`` and ``scan`` and nothing else; both return integer counts. It holds
+    no result, writes nothing, and its messages name columns and files but never a cell.
+    """
+
+    def __init__(self, schema: Schema, available: Sequence[str]) -> None:
+        self._schema = schema
+        names = list(available)
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise SourceError(f"The table has two columns named {twice[0]!r}; column names must differ.")
+        absent = [name for name in schema.names if name not in set(names)]
+        if absent:
+            raise SourceError(
+                f"The schema names the column {absent[0]!r}, which the table does not have; its columns are {', '.join(names) or 'none'}."
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._schema.shape

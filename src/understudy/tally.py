@@ -1,0 +1,162 @@
+"""Counting coded rows: the two verbs that sensitive sources and released rows share.
+
+``count(column_sets)`` gives contingency tables and ``scan(row_function)`` gives one count per
+query; both are sums over rows of a function of that row alone, and both return integers.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numba
+import numpy as np
+
+from understudy.errors import NotSupported
+
+DENSE_CELLS = 2**24  # a table up to this size is one array; a larger one keeps occupied cells only
+LARGEST_TABLE = 2**62  # cell numbers are 64-bit
+BLOCK_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Integer counts of ``cells`` cells: all of them in order, or (``keys``) only the occupied ones."""
+
+    cells: int
+    values: np.ndarray
+    keys: np.ndarray | None = None
+
+    def dense(self) -> np.ndarray:
+        """All cells as one array; refuses tables that should never be one."""
+        if self.keys is None:
+            return self.values
+        if self.cells > DENSE_CELLS:
+            raise NotSupported(f"A marginal of {self.cells:,} cells is too large to hold whole; ask for fewer columns or wider bins.")
+        full = np.zeros(self.cells, np.int64)
+        full[self.keys] = self.values
+        return full
+
+
+class RowFunction(Protocol):
+    """A batch of queries, each a 0/1 function of one row."""
+
+    @property
+    def columns(self) -> tuple[int, ...]: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def tally(self, block: np.ndarray) -> np.ndarray:
+        """How many rows of ``block`` (rows x columns, int32 codes) satisfy each query."""
+        ...
+
+
+class Verbs(Protocol):
+    """All that anybody may ask of a table."""
+
+    def count(self, column_sets: Sequence[tuple[int, ...]]) -> list[Counts]: ...
+
+    def scan(self, row_function: RowFunction) -> np.ndarray: ...
+
+
+class Blocks(ABC):
+    """The two verbs over anything that can hand out blocks of codes."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Number of codes of each column."""
+
+    @abstractmethod
+    def _blocks(self, columns: tuple[int, ...]) -> Iterator[np.ndarray]:
+        """Blocks of the named columns: int32 arrays, rows x len(columns), covering each row once."""
+
+    def count(self, column_sets: Sequence[tuple[int, ...]]) -> list[Counts]:
+        """One contingency table per set of columns, all in one pass; the empty set counts the rows."""
+        columns = tuple(sorted({c for columns in column_sets for c in columns}))
+        at = {c: i for i, c in enumerate(columns)}
+        tables = [_Table(tuple(at[c] for c in wanted), tuple(self.shape[c] for c in wanted)) for wanted in column_sets]
+        for block in self._blocks(columns):
+            for table in tables:
+                table.add(block)
+        return [table.counts() for table in tables]
+
+    def scan(self, row_function: RowFunction) -> np.ndarray:
+        """How many rows satisfy each query of a batch."""
+        total = np.zeros(row_function.size, np.int64)
+        for block in self._blocks(row_function.columns):
+            total += row_function.tally(block)
+        return total
+
+
+class CodedRows(Blocks):
+    """Rows of codes in memory: a release's own rows, or a model's."""
+
+    def __init__(self, codes: np.ndarray, shape: tuple[int, ...]) -> None:
+        self._codes, self._shape = codes, shape
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    def _blocks(self, columns: tuple[int, ...]) -> Iterator[np.ndarray]:
+        for start in range(0, len(self._codes), BLOCK_ROWS):
+            yield np.ascontiguousarray(self._codes[start : start + BLOCK_ROWS, list(columns)], np.int32)
+
+
+class _Table:
+    """A contingency table being filled."""
+
+    def __init__(self, positions: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+        self.cells = math.prod(sizes)
+        if self.cells > LARGEST_TABLE:
+            raise NotSupported(f"A marginal over {len(sizes)} columns has {self.cells:,} cells, more than can be numbered; ask for fewer columns.")
+        self.positions = np.asarray(positions, np.int64)
+        self.strides = np.asarray([math.prod(sizes[i + 1 :]) for i in range(len(sizes))], np.int64)
+        self.dense = np.zeros(self.cells, np.int64) if self.cells <= DENSE_CELLS else None
+        self.pending: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def add(self, block: np.ndarray) -> None:
+        if self.dense is not None:
+            _add_to_table(block, self.positions, self.strides, self.dense)
+            return
+        keys, values = np.unique(_cell_numbers(block, self.positions, self.strides), return_counts=True)
+        self.pending.append((keys, values))
+        if len(self.pending) >= 32:
+            self.pending = [self._merged()]
+
+    def _merged(self) -> tuple[np.ndarray, np.ndarray]:
+        if not self.pending:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        keys, inverse = np.unique(np.concatenate([k for k, _ in self.pending]), return_inverse=True)
+        values = np.zeros(len(keys), np.int64)
+        np.add.at(values, inverse, np.concatenate([v for _, v in self.pending]))
+        return keys, values
+
+    def counts(self) -> Counts:
+        if self.dense is not None:
+            return Counts(self.cells, self.dense)
+        keys, values = self._merged()
+        return Counts(self.cells, values, keys)
+
+
+@numba.njit(cache=True, nogil=True)
+def _cell_numbers(block: np.ndarray, positions: np.ndarray, strides: np.ndarray) -> np.ndarray:
+    cell = np.zeros(block.shape[0], np.int64)
+    for row in range(block.shape[0]):
+        for j in range(len(positions)):
+            cell[row] += block[row, positions[j]] * strides[j]
+    return cell
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_to_table(block: np.ndarray, positions: np.ndarray, strides: np.ndarray, table: np.ndarray) -> None:
+    for row in range(block.shape[0]):
+        cell = 0
+        for j in range(len(positions)):
+            cell += block[row, positions[j]] * strides[j]
+        table[cell] += 1
