@@ -1,1 +1,83 @@
-"""x"""
+"""Understudy: differentially private stand-ins for sensitive tables.
+
+The rooms, in the order the data flows (``docs/design.md`` has the reasons):
+
+    schema/       0  what is PUBLIC about the table: columns, categories, bounds, bins
+    sources/      1  where the sensitive rows live: in memory, or in files through DuckDB
+    queries/      2  what may be asked: whole marginals, symmetric functions of k literals
+    privacy/      3  THE ROOM: budget, events, accountant, noise, meter, ledger, PROOFS.md
+    players/      5  data players (never hold the meter) and query players (hold it)
+    game.py          the one loop
+    mechanisms/   6  one paper, one file
+    synthesis/    7  from a finished play to rows
+    bundle/       8  the release as a folder: rows, answers, certificate, manifest, report; ``verify``
+    cli/          9  the command
+    front_door.py    ``release()``, the one way in
+    tally.py         counting coded rows: the two verbs of sources and of released rows
+    checks.py        the conformance kit
+    demo.py          a fictional population, so that the demo needs no data
+    errors.py        the exception tree
+"""
+
+from importlib.metadata import version as _version
+
+from understudy.errors import (
+    BudgetRefused,
+    BundleError,
+    InputError,
+    LedgerDamaged,
+    NotSupported,
+    ParameterError,
+    SchemaError,
+    SourceError,
+    UnderstudyError,
+    WorkloadError,
+)
+from understudy.front_door import release
+from understudy.mechanisms.base import Mechanism, available_mechanisms
+from understudy.privacy import Budget, Certificate, FileLedger, Measurement
+from understudy.queries.marginal import Marginal
+from understudy.queries.symmetric import Literal, Query, all_of, any_of, at_least, parity
+from understudy.queries.workload import Workload, explicit, marginals
+from understudy.bundle import Answers, Release, verify
+from understudy.schema import Boolean, Categorical, Moment, Number, Schema
+
+__version__ = _version("understudy")
+
+__all__ = [
+    "Answers",
+    "Boolean",
+    "Budget",
+    "BudgetRefused",
+    "BundleError",
+    "Categorical",
+    "Certificate",
+    "FileLedger",
+    "InputError",
+    "LedgerDamaged",
+    "Literal",
+    "Marginal",
+    "Measurement",
+    "Mechanism",
+    "Moment",
+    "NotSupported",
+    "Number",
+    "ParameterError",
+    "Query",
+    "Release",
+    "Schema",
+    "SchemaError",
+    "SourceError",
+    "UnderstudyError",
+    "Workload",
+    "WorkloadError",
+    "all_of",
+    "any_of",
+    "at_least",
+    "explicit",
+    "marginals",
+    "available_mechanisms",
+    "parity",
+    "release",
+    "verify",
+]

@@ -38,6 +38,14 @@ def exact(value: Any, name: str) -> Fraction:
         raise ParameterError(f"{name} must be a finite number.") from None
 
 
+def exact_epsilon(value: Any) -> Fraction:
+    """epsilon as an exact rational inside what is allowed."""
+    epsilon = exact(value, "epsilon")
+    if not 0 < epsilon <= MOST_EPSILON:
+        raise ParameterError(f"epsilon must be above 0 and at most {MOST_EPSILON}; typical values are 0.1 to 4.")
+    return epsilon
+
+
 def log_delta(order: Fraction, renyi: Fraction, epsilon: Fraction) -> Decimal:
     """ln of the delta above at one order, rounded up."""
     with localcontext(Context(prec=DIGITS)) as ctx:
@@ -137,9 +145,7 @@ class Budget:
     @classmethod
     def of(cls, *, epsilon: Any, delta: Any) -> Budget:
         """The budget of an (epsilon, delta) promise."""
-        e, d = exact(epsilon, "epsilon"), exact(delta, "delta")
-        if not 0 < e <= MOST_EPSILON:
-            raise ParameterError(f"epsilon must be above 0 and at most {MOST_EPSILON}; typical values are 0.1 to 4.")
+        e, d = exact_epsilon(epsilon), exact(delta, "delta")
         if not 0 < d < 1:
             raise ParameterError("delta must lie strictly between 0 and 1; a common choice is 1/n^2.")
         return cls(rho_for(e, d), e, d)

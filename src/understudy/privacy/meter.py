@@ -7,7 +7,7 @@ under its name in PROOFS.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NoReturn
@@ -136,7 +136,7 @@ class Meter:
         # With no sensitivity (n under replace-one) any noise is private; sigma 1/4 is next to none.
         sigma = round_sigma_up(max(sqrt_up(Fraction(l2_squared) / (2 * rho)), Fraction(1, 4)))
         self._play.charge(ev.DiscreteGaussian(what=f"measure {_name(part)}", sigma_squared=sigma**2, l2_squared=l2_squared))
-        counts = self._look([part])[0]
+        counts = self._look([part])[0].dense()
         return Measurement(part, counts + self._noise.gaussian(part.size, sigma), sigma)
 
     def select(
@@ -157,20 +157,26 @@ class Meter:
         shift = table.log_weight_shift(multiplier)
         self._play.charge(ev.ExponentialDraws(what=f"select {draws} of {sum(p.size for p in parts):,}", log_weight_shift=shift, draws=draws))
         gaps = np.concatenate(
-            [multiplier * counts - self._whole(share, multiplier) for counts, share in zip(self._look(parts), shares, strict=True)]
+            [multiplier * counts.dense() - self._whole(share, multiplier) for counts, share in zip(self._look(parts), shares, strict=True)]
         )
         scores = np.concatenate([top + gaps, top - gaps]) if signed else np.abs(gaps)
         offsets = np.cumsum([0, *(part.size for part in parts)])
         return [_choice(parts, offsets, int(i)) for i in draw(self._noise, scores, table, draws)]
 
-    def certify(self, parts: Sequence[QueryClass], shares: Sequence[np.ndarray]) -> Certificate:
-        """A bound on the largest error of released answers, for what was set aside for it (M3)."""
-        _check_sizes(parts)
-        _check_shares(parts, shares)
+    def certify(self, parts: Sequence[QueryClass], answers: Sequence[Counts], released_rows: int) -> Certificate:
+        """A bound on the largest error of released answers, for what was set aside for it (M3).
+
+        ``answers`` are counts among ``released_rows`` released rows. Wide marginals stay sparse.
+        """
+        if released_rows < 1 or [part.size for part in parts] != [answer.cells for answer in answers]:
+            raise ParameterError("A certificate needs released rows, and one answer per query.")
         rows = self.rows
         sigma = round_sigma_up(max(sqrt_up(1 / (2 * self._certify.allowance.rho)), Fraction(1, 4)))
         self._certify.charge(ev.DiscreteGaussian(what="certify", sigma_squared=sigma**2, l2_squared=1))
-        largest = max(int(np.max(np.abs(c - self._whole(s, 1)))) for c, s in zip(self._look(parts), shares, strict=True))
+        largest = max(
+            _largest_gap(exact, answer, lambda counts: (2 * rows * counts + released_rows) // (2 * released_rows))
+            for exact, answer in zip(self._look(parts), answers, strict=True)
+        )
         noisy = largest + int(self._noise.gaussian(1, sigma)[0])
         return certificate(noisy, sigma, rows, self._rows_sigma, sum(part.size for part in parts))
 
@@ -181,7 +187,7 @@ class Meter:
 
     # ------------------------------------------------------------------ looking (after charging)
 
-    def _look(self, parts: Sequence[QueryClass]) -> list[np.ndarray]:
+    def _look(self, parts: Sequence[QueryClass]) -> list[Counts]:
         source = self._open_source()
         unseen = list(dict.fromkeys(part for part in parts if part not in self._exact))
         tables = [part for part in unseen if isinstance(part, Marginal)]
@@ -190,7 +196,7 @@ class Meter:
         for part in unseen:
             if part not in self._exact:
                 self._exact[part] = part.counts(source)
-        return [self._exact[part].dense() for part in parts]
+        return [self._exact[part] for part in parts]
 
     def _whole(self, share: np.ndarray, multiplier: int) -> np.ndarray:
         """A model's answers as whole rows, inside what counts can be: public arithmetic."""
@@ -223,6 +229,18 @@ def _check_sizes(parts: Sequence[QueryClass]) -> None:
 def _check_shares(parts: Sequence[QueryClass], shares: Sequence[np.ndarray]) -> None:
     if len(parts) != len(shares) or any(len(share) != part.size for part, share in zip(parts, shares, strict=True)):
         raise ParameterError("Each batch of queries needs one answer per query.")
+
+
+def _largest_gap(exact: Counts, answer: Counts, to_rows: Callable[[np.ndarray], np.ndarray]) -> int:
+    """The largest difference of two tables, the second rescaled; sparse tables are compared where occupied."""
+    if exact.keys is None and answer.keys is None:
+        return int(np.max(np.abs(exact.values - to_rows(answer.values))))
+    keys = [np.flatnonzero(c.values) if c.keys is None else c.keys for c in (exact, answer)]
+    cells = np.union1d(*keys)
+    exact_there, answer_there = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
+    exact_there[np.searchsorted(cells, keys[0])] = exact.values[keys[0]] if exact.keys is None else exact.values
+    answer_there[np.searchsorted(cells, keys[1])] = answer.values[keys[1]] if answer.keys is None else answer.values
+    return int(np.max(np.abs(exact_there - to_rows(answer_there)), initial=0))
 
 
 def _choice(parts: Sequence[QueryClass], offsets: np.ndarray, candidate: int) -> Choice:

@@ -46,6 +46,14 @@ class QueryClass(ABC):
         """How many rows satisfy each query."""
 
     @abstractmethod
+    def truth(self, block: np.ndarray) -> np.ndarray:
+        """Which rows of a block satisfy which queries: bool, rows x size. The block holds ``columns`` in order."""
+
+    @abstractmethod
+    def around(self, index: int) -> QueryClass:
+        """The batch to measure when one query is of interest: whatever comes at about the same price."""
+
+    @abstractmethod
     def l2_squared(self, neighbours: Neighbours) -> int:
         """Bound on the squared L2 distance between the count vectors of two neighbouring tables."""
 

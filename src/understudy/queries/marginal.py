@@ -50,6 +50,14 @@ class Marginal(QueryClass):
     def counts(self, table: Verbs) -> Counts:
         return table.count([self.positions])[0]
 
+    def truth(self, block: np.ndarray) -> np.ndarray:
+        codes = block[:, [self.columns.index(p) for p in self.positions]]
+        strides = [math.prod(self.shape[i + 1 :]) for i in range(len(self.shape))]
+        return np.arange(self.size) == (codes @ np.asarray(strides, np.int64))[:, None]
+
+    def around(self, index: int) -> Marginal:
+        return self  # all cells cost twice one cell at most
+
     def l2_squared(self, neighbours: Neighbours) -> int:
         if neighbours is Neighbours.ADD_REMOVE_ONE:
             return 1

@@ -113,6 +113,16 @@ class Symmetric(QueryClass):
     def counts(self, table: Verbs) -> Counts:
         return Counts(self.size, table.scan(self))
 
+    def truth(self, block: np.ndarray) -> np.ndarray:
+        satisfied = np.empty((len(block), self.size), np.bool_)
+        for q, query in enumerate(self.queries):
+            hits = sum((block[:, self.columns.index(x.column)] == x.value) == x.holds for x in query.literals)
+            satisfied[:, q] = np.asarray(query.table, np.bool_)[hits]
+        return satisfied
+
+    def around(self, index: int) -> Symmetric:
+        return Symmetric((self.queries[index],))
+
     def l2_squared(self, neighbours: Neighbours) -> int:
         return self.size  # every query may change by one, under either relation
 

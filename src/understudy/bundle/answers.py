@@ -1,0 +1,82 @@
+"""Answers to a workload, computed from a release's own rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.errors import WorkloadError
+from understudy.queries.base import QueryClass
+from understudy.queries.marginal import Marginal
+from understudy.queries.workload import Workload
+from understudy.tally import CodedRows, Counts
+
+
+class Answers(Mapping[Any, np.ndarray]):
+    """The share of released rows that satisfies each query, batch by batch.
+
+    ``answers["age", "sex"]`` is a marginal as an array with one axis per column; ``answers[i]`` the i-th
+    batch; ``numpy.asarray(answers)`` all queries in the workload's order; ``to_arrow()`` a table of
+    the answers that are not zero, in words.
+    """
+
+    def __init__(self, workload: Workload, codes: np.ndarray) -> None:
+        self.workload, self.rows = workload, len(codes)
+        table = CodedRows(codes, workload.schema.shape)
+        self.counts: list[Counts] = [part.counts(table) for part in workload]
+
+    @cached_property
+    def _by_name(self) -> dict[tuple[str, ...], int]:
+        return {part.names(self.workload.schema): i for i, part in enumerate(self.workload) if isinstance(part, Marginal)}
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        if isinstance(key, (int, np.integer)):
+            at = int(key)
+            if not 0 <= at < len(self.counts):
+                raise KeyError(key)
+        else:
+            names = (key,) if isinstance(key, str) else tuple(key)
+            if names not in self._by_name:
+                raise WorkloadError(f"The workload has no marginal of {', '.join(names)} in this order of columns.")
+            at = self._by_name[names]
+        part: QueryClass = self.workload.parts[at]
+        shares: np.ndarray = self.counts[at].dense() / self.rows
+        return shares.reshape(part.shape) if isinstance(part, Marginal) else shares
+
+    def __iter__(self) -> Iterator[Any]:
+        for i, part in enumerate(self.workload):
+            yield part.names(self.workload.schema) if isinstance(part, Marginal) else i
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        flat = np.concatenate([counts.dense() for counts in self.counts]) / self.rows
+        return flat if dtype is None else flat.astype(dtype)
+
+    def occupied(self) -> pa.Table:
+        """(batch, query, count) of every answer that is not zero: what a bundle stores."""
+        batches, queries, values = [], [], []
+        for i, counts in enumerate(self.counts):
+            at = np.flatnonzero(counts.values)
+            batches.append(np.full(len(at), i, np.int32))
+            queries.append(at if counts.keys is None else counts.keys[at])
+            values.append(counts.values[at])
+        arrays = [np.concatenate(x) for x in (batches, queries, values)]
+        shares = arrays[2] / self.rows
+        return pa.table({"batch": arrays[0], "query": arrays[1], "count": arrays[2], "share": shares})
+
+    def to_arrow(self) -> pa.Table:
+        """Every answer that is not zero, with the query in words."""
+        found = self.occupied()
+        parts, schema = self.workload.parts, self.workload.schema
+        pairs = zip(found["batch"].to_pylist(), found["query"].to_pylist(), strict=True)
+        words = [parts[batch].describe(schema, query) for batch, query in pairs]
+        return pa.table({"query": words, "share": found["share"]})
+
+    def to_pandas(self) -> Any:
+        return self.to_arrow().to_pandas()

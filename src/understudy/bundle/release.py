@@ -1,0 +1,140 @@
+"""A release: rows, answers, certificate and manifest, and the folder that holds them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from understudy.errors import BundleError, ParameterError, UnderstudyError, WorkloadError
+from understudy.privacy import Certificate, Measurement
+from understudy.queries.workload import Workload, part_from_dict
+from understudy.bundle.answers import Answers
+from understudy.schema import Schema
+
+FORMAT = 1
+TABLES = ("synthetic.parquet", "codes.parquet", "answers.parquet", "measurements.parquet")
+
+
+@dataclass(frozen=True)
+class Release:
+    """A differentially private stand-in for a table. Everything in it may be published.
+
+    Attributes:
+        synthetic: the rows, in the user's own types (an Arrow table; ``.to_pandas()``).
+        certificate: how far off the answers to the workload can be.
+        manifest: what was done: schema hash, mechanism, budget, every event charged, versions.
+        measurements: the noisy counts that the rows were made from.
+    """
+
+    schema: Schema
+    workload: Workload
+    codes: np.ndarray = field(repr=False)
+    synthetic: pa.Table = field(repr=False)
+    certificate: Certificate
+    measurements: tuple[Measurement, ...] = field(repr=False)
+    manifest: dict[str, Any] = field(repr=False)
+
+    def answers(self, workload: Workload | str | None = None) -> Answers:
+        """Answers to a workload (that of the release if none is given) from the released rows.
+
+        The certificate covers the release's own workload; other queries get an answer, not a bound.
+        """
+        if workload is None:
+            workload = self.workload
+        if isinstance(workload, str):
+            workload = Workload.parse(workload, self.schema)
+        if not isinstance(workload, Workload) or workload.schema != self.schema:
+            raise WorkloadError("These queries are written for another schema; make them from the release's own (release.schema).")
+        return Answers(workload, self.codes)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the bundle to a new or empty folder, and return it."""
+        from understudy.bundle.report import render_report
+
+        place = Path(folder)
+        check_folder(place)
+        place.mkdir(parents=True, exist_ok=True)
+        pq.write_table(self.synthetic, place / "synthetic.parquet", compression="zstd")
+        pq.write_table(pa.table(list(self.codes.T), names=list(self.schema.names)), place / "codes.parquet", compression="zstd")
+        pq.write_table(self.answers().occupied(), place / "answers.parquet", compression="zstd")
+        pq.write_table(_measured(self.measurements), place / "measurements.parquet", compression="zstd")
+        self.schema.save(place / "schema.json")
+        (place / "workload.json").write_text(json.dumps(self.workload.to_dict(), ensure_ascii=False) + "\n", encoding="utf-8")
+        (place / "report.html").write_text(render_report(self), encoding="utf-8")
+        files = {name: _sha256(place / name) for name in (*TABLES, "schema.json", "workload.json", "report.html")}
+        text = json.dumps({**self.manifest, "files": files}, indent=1, ensure_ascii=False)
+        (place / "manifest.json").write_text(text + "\n", encoding="utf-8")
+        return place
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Release:
+        """Read a bundle back; refuses files that differ from what the manifest says."""
+        place = Path(folder)
+        manifest = read_manifest(place)
+        for name, digest in manifest.get("files", {}).items():
+            if Path(name).name != name or not (place / name).is_file() or _sha256(place / name) != digest:
+                raise BundleError(f"The file {name!r} in {str(place)!r} is missing or differs from what the manifest says; get the bundle again.")
+        try:
+            schema = Schema.load(place / "schema.json")
+            workload = Workload.from_dict(json.loads((place / "workload.json").read_text(encoding="utf-8")), schema)
+            stored = pq.read_table(place / "codes.parquet")
+            codes = np.column_stack([stored[name].to_numpy() for name in schema.names]).astype(np.int32)
+            measurements = _measurements(pq.read_table(place / "measurements.parquet"), manifest["measurements"], schema)
+            certificate = Certificate(**manifest["certificate"])
+            synthetic = pq.read_table(place / "synthetic.parquet")
+        except UnderstudyError as problem:
+            raise BundleError(f"The bundle {str(place)!r} does not fit together: {problem}") from None
+        except (OSError, KeyError, TypeError, ValueError, pa.ArrowException):
+            raise BundleError(f"The bundle {str(place)!r} cannot be read; it is incomplete or was written by another version.") from None
+        return cls(schema, workload, codes, synthetic, certificate, measurements, manifest)
+
+
+def check_folder(place: Path) -> None:
+    """Refuse to write a bundle over something else."""
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise ParameterError(f"The folder {str(place)!r} exists and is not empty; name a new one.")
+
+
+def read_manifest(place: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads((place / "manifest.json").read_text(encoding="utf-8"))
+    except OSError:
+        raise BundleError(f"{str(place)!r} is not a release folder: it has no readable manifest.json.") from None
+    except ValueError:
+        raise BundleError(f"The manifest in {str(place)!r} is not valid JSON.") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise BundleError(f"The manifest in {str(place)!r} is not of a format that this version reads.")
+    return manifest
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _measured(measurements: Sequence[Measurement]) -> pa.Table:
+    """Noisy counts as (measurement, query, count); what each measurement was is in the manifest."""
+    sizes = [len(m.counts) for m in measurements]
+    return pa.table(
+        {
+            "measurement": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
+            "query": np.concatenate([np.arange(size) for size in sizes]) if sizes else np.zeros(0, np.int64),
+            "count": np.concatenate([m.counts for m in measurements]) if sizes else np.zeros(0, np.int64),
+        }
+    )
+
+
+def _measurements(table: pa.Table, described: list[dict[str, Any]], schema: Schema) -> tuple[Measurement, ...]:
+    at, counts = table["measurement"].to_numpy(), table["count"].to_numpy()
+    return tuple(
+        Measurement(part_from_dict(what["part"], schema), counts[at == i], Fraction(what["sigma"])) for i, what in enumerate(described)
+    )

@@ -1,0 +1,241 @@
+"""``release()``: the one way in. Checks everything, reserves the budget, lets a mechanism play, certifies."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from fractions import Fraction
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from understudy.errors import ParameterError, SourceError
+from understudy.game import NoWatcher, Played, Watcher
+from understudy.mechanisms.base import Brief, Mechanism, make
+from understudy.mechanisms.choose import choose
+from understudy.privacy import Budget, FileLedger, Measurement, Meter, ProcessLedger
+from understudy.privacy import events as ev
+from understudy.privacy.accountant import total_cost
+from understudy.privacy.budget import exact, exact_epsilon
+from understudy.privacy.ledger import Ledger
+from understudy.privacy.meter import public_rows
+from understudy.privacy.noise import secure_seed
+from understudy.queries.base import Neighbours
+from understudy.queries.workload import Workload, marginals
+from understudy.bundle.answers import Answers
+from understudy.bundle.release import FORMAT, Release
+from understudy.schema import Schema
+from understudy.sources import Source, open_source
+
+CERTIFICATE_SHARE = Fraction(1, 20)  # of rho, for the certificate
+TOTAL_SHARE = Fraction(1, 50)  # of rho, for the number of rows when it is private
+MOST_ROWS = 100_000_000
+
+
+def release(
+    table: Any,
+    *,
+    schema: Schema | Mapping[str, Any] | str | Path,
+    epsilon: Any,
+    delta: Any = None,
+    workload: Workload | str | None = None,
+    mechanism: str | Mechanism = "auto",
+    parameters: Mapping[str, Any] | None = None,
+    rows: int | None = None,
+    neighbours: str = "replace-one",
+    ledger: str | Path | Ledger | None = None,
+    seed: int | None = None,
+    watcher: Watcher | None = None,
+) -> Release:
+    """Make a differentially private stand-in for a sensitive table.
+
+    Args:
+        table: a path or glob of CSV or Parquet files, a pandas or polars DataFrame, an Arrow table, a NumPy array.
+        schema: what is public about the table; a :class:`Schema`, its plain form, or a file.
+        epsilon: the privacy promise; smaller is more private.
+        delta: the promise's failure mass; 1/n^2 if not given, which needs a public n (replace-one).
+        workload: the queries to answer well; all 2-way marginals if not given.
+        mechanism: a name from :func:`available_mechanisms`, an instance, or ``auto``.
+        parameters: the mechanism's parameters, by name; all have public defaults.
+        rows: how many synthetic rows; as many as the table has if not given.
+        neighbours: ``replace-one`` (n is public) or ``add-remove-one`` (n is private).
+        ledger: the file that keeps what was spent on this table; beside the data if not given.
+        seed: for the *public* randomness (rounding, values inside bins); noise has no seed.
+        watcher: told of progress, in public values only.
+
+    Returns:
+        A :class:`Release`; everything in it may be published.
+
+    Raises:
+        InputError: something is wrong with the request; nothing was charged.
+        BudgetRefused: the ledger's limit does not allow it; nothing was charged.
+
+    Examples:
+        >>> import numpy as np
+        >>> table = np.random.default_rng(0).integers(0, 3, size=(500, 2))
+        >>> made = release(table, schema={"a": 3, "b": 3}, epsilon=1.0, mechanism="mwem")
+        >>> made.synthetic.num_rows, made.certificate.confidence
+        (500, 0.95)
+    """
+    schema = _schema(schema)
+    work = _workload(workload, schema)
+    relation = _neighbours(neighbours)
+    _check_whole_number(rows, "rows", 1, MOST_ROWS)
+    _check_whole_number(seed, "seed", 0, 2**63 - 1)
+    promised = exact_epsilon(epsilon)
+    brief = Brief(schema=schema, workload=work, neighbours=relation)
+    chosen, reason = choose(brief) if mechanism == "auto" else (make(mechanism, dict(parameters or {})), "as asked")
+    if mechanism == "auto" and parameters:
+        raise ParameterError("Parameters belong to a mechanism; name one instead of auto.")
+    chosen.check(brief)
+    book = _ledger(ledger, table)
+    source = open_source(table, schema)
+    budget = Budget.of(epsilon=promised, delta=_delta(delta, relation, source))
+
+    # From here on the budget is spent, whatever happens.
+    rng = np.random.default_rng(secure_seed() if seed is None else seed)
+    for_certificate = budget.rho * CERTIFICATE_SHARE
+    meter = Meter(
+        source,
+        neighbours=relation,
+        ledger=book,
+        play=chosen.allowance(brief, budget.rho - for_certificate),
+        certify=for_certificate,
+        label=f"{chosen.name}, epsilon {float(promised):.6g}",
+    )
+    try:
+        made = _play(meter, brief, chosen, budget, rows, rng, watcher or NoWatcher())
+    except BaseException as problem:
+        book.note(f"ended early ({type(problem).__name__}); the whole reservation counts as spent")
+        raise
+    finally:
+        meter.close()
+    made.manifest["mechanism"]["why"] = reason
+    made.manifest["ledger"] = book.where
+    made.manifest["seed"] = seed
+    return made
+
+
+def _play(
+    meter: Meter, brief: Brief, mechanism: Mechanism, budget: Budget, rows: int | None, rng: np.random.Generator, watcher: Watcher
+) -> Release:
+    """COUNT (if n is private), PLAY, make ROWS, CERTIFY."""
+    total: list[Measurement] = []
+    if brief.neighbours is Neighbours.ADD_REMOVE_ONE:
+        total.append(meter.release_total(rho=meter.left * TOTAL_SHARE))
+    played = mechanism.play(brief, meter, rng, watcher)
+    watcher.stage("making rows", 1)
+    codes = played.model.rows(rows or min(meter.rows, MOST_ROWS), rng)
+    synthetic = brief.schema.decode(codes, rng)
+    watcher.step()
+    watcher.stage("certifying", 1)
+    answers = Answers(brief.workload, codes)
+    certificate = meter.certify(list(brief.workload), answers.counts, len(codes))
+    watcher.step(f"largest error at most {certificate.alpha:.4f}")
+    measurements = (*total, *(f for f in played.findings if isinstance(f, Measurement)))
+    manifest = _manifest(meter, brief, mechanism, budget, played, measurements, total, len(codes))
+    manifest["certificate"] = asdict(certificate)
+    return Release(brief.schema, brief.workload, codes, synthetic, certificate, measurements, manifest)
+
+
+def _manifest(
+    meter: Meter,
+    brief: Brief,
+    mechanism: Mechanism,
+    budget: Budget,
+    played: Played,
+    measurements: tuple[Measurement, ...],
+    total: list[Measurement],
+    synthetic_rows: int,
+) -> dict[str, Any]:
+    assert budget.delta is not None
+    spent = total_cost(meter.events)
+    return {
+        "format": FORMAT,
+        "made_by": f"understudy {version('understudy')}",
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "schema": {"sha256": brief.schema.digest, "columns": len(brief.schema), "domain_size": str(brief.schema.domain_size)},
+        "workload": {"spec": brief.workload.spec, "batches": len(brief.workload), "queries": brief.workload.size},
+        "mechanism": {
+            "name": mechanism.name,
+            "parameters": {name: str(v) if isinstance(v, Fraction) else v for name, v in mechanism.parameters().items()},
+            "reference": mechanism.reference,
+        },
+        "neighbours": str(brief.neighbours),
+        "rows": {"count": meter.rows, "public": not total, "sigma": str(total[0].sigma) if total else "0"},
+        "synthetic_rows": synthetic_rows,
+        "budget": {name: str(value) for name, value in vars(budget).items()},
+        "spent": {
+            "rho": str(spent.rho),
+            "delta": str(spent.delta),
+            "epsilon": float(spent.epsilon_at(budget.delta) or 0),
+        },
+        "events": [ev.to_dict(event) for event in meter.events],
+        "measurements": [{"part": m.part.to_dict(brief.schema), "sigma": str(m.sigma)} for m in measurements],
+        "selections": len(played.findings) - sum(isinstance(f, Measurement) for f in played.findings),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "numba", "pyarrow", "duckdb")}},
+    }
+
+
+# ---------------------------------------------------------------------- checking the request
+
+
+def _schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
+    if isinstance(given, Schema):
+        return given
+    if isinstance(given, Mapping):
+        return Schema.from_dict(given)
+    if isinstance(given, (str, Path)):
+        return Schema.load(given)
+    raise ParameterError("schema must be a Schema, a mapping, or the path of a schema file.")
+
+
+def _workload(given: Workload | str | None, schema: Schema) -> Workload:
+    if given is None:
+        return marginals(schema, k=min(2, len(schema)))
+    if isinstance(given, str):
+        return Workload.parse(given, schema)
+    if not isinstance(given, Workload):
+        raise ParameterError("workload must be a Workload, a text such as '3-way:64@7', or the path of a workload file.")
+    if given.schema != schema:
+        raise ParameterError("The workload is written for another schema than the table's.")
+    return given
+
+
+def _neighbours(given: str) -> Neighbours:
+    try:
+        return Neighbours(given)
+    except ValueError:
+        raise ParameterError(f"neighbours is {given!r}; it must be replace-one or add-remove-one.") from None
+
+
+def _ledger(given: str | Path | Ledger | None, table: Any) -> Ledger:
+    if given is None:
+        return FileLedger.beside(table) if isinstance(table, (str, Path)) else ProcessLedger()
+    return FileLedger(given) if isinstance(given, (str, Path)) else given
+
+
+def _delta(given: Any, relation: Neighbours, source: Source) -> Fraction:
+    """delta as given, or 1/n^2 when n is public; checked against n only when it is."""
+    if relation is Neighbours.ADD_REMOVE_ONE:
+        if given is None:
+            raise ParameterError("delta is required with add-remove-one, because its default 1/n^2 would reveal the private n.")
+        return exact(given, "delta")
+    n = public_rows(source)
+    if n == 0:
+        raise SourceError("The table is empty; there is nothing to release.")
+    if given is None:
+        return Fraction(1, max(n, 2) ** 2)
+    delta = exact(given, "delta")
+    if not 0 < delta < Fraction(1, n):
+        raise ParameterError(f"delta must lie strictly between 0 and 1/n = {1 / n:.3g}; a common choice is 1/n^2.")
+    return delta
+
+
+def _check_whole_number(value: Any, name: str, low: int, high: int) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high):
+        raise ParameterError(f"{name} must be a whole number from {low:,} to {high:,}.")

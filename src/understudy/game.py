@@ -1,0 +1,92 @@
+"""The one loop. Query release is a game: one player proposes data, the other points at what is wrong.
+
+    data player     proposes a model of the table; never holds the meter, sees released values only
+    query player    looks through the meter and reports findings: queries chosen, counts with noise
+
+Every mechanism is a pairing of two such players; this is all that they share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from understudy.privacy import Choice, Measurement
+from understudy.queries.base import QueryClass
+
+Finding = Choice | Measurement
+
+
+class Model(Protocol):
+    """A proposal: something that answers queries and can be turned into rows."""
+
+    def shares(self, part: QueryClass) -> np.ndarray:
+        """The share of rows that satisfies each query of a batch."""
+        ...
+
+    def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """``count`` rows of codes (int32, rows x columns); all randomness is public."""
+        ...
+
+
+class DataPlayer(Protocol):
+    def propose(self) -> Model:
+        """The model to be criticised this round."""
+        ...
+
+    def learn(self, findings: Sequence[Finding]) -> None:
+        """Take in what the query player found."""
+        ...
+
+    def result(self) -> Model:
+        """What to release in the end: the last model, or an average over the play."""
+        ...
+
+
+class QueryPlayer(Protocol):
+    def point(self, model: Model) -> Sequence[Finding]:
+        """Where the model is wrong; nothing more to say ends the game."""
+        ...
+
+
+class Watcher(Protocol):
+    """Somebody who watches a long play. They are told public and released values only."""
+
+    def stage(self, name: str, steps: int) -> None: ...
+
+    def step(self, note: str = "") -> None: ...
+
+
+class NoWatcher:
+    """Nobody is watching."""
+
+    def stage(self, name: str, steps: int) -> None:
+        """Ignored."""
+
+    def step(self, note: str = "") -> None:
+        """Ignored."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """How a game ended: the model to release and every finding, all of it public."""
+
+    model: Model
+    findings: tuple[Finding, ...]
+
+
+def play(data: DataPlayer, query: QueryPlayer, *, rounds: int, watcher: Watcher) -> Played:
+    """Let two players play for at most ``rounds`` rounds."""
+    findings: list[Finding] = []
+    watcher.stage("playing", rounds)
+    for _ in range(rounds):
+        found = query.point(data.propose())
+        if not found:
+            break
+        data.learn(found)
+        findings.extend(found)
+        watcher.step()
+    return Played(data.result(), tuple(findings))

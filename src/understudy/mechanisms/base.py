@@ -1,0 +1,93 @@
+"""What a mechanism is, and how they are found."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib.metadata import entry_points
+from typing import Any, ClassVar
+
+import numpy as np
+
+from understudy.errors import ParameterError
+from understudy.game import Played, Watcher
+from understudy.privacy import Meter
+from understudy.privacy.accountant import Cost
+from understudy.queries.base import Neighbours
+from understudy.queries.workload import Workload
+from understudy.schema import Schema
+
+ENTRY_POINTS = "understudy.mechanisms"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Brief:
+    """The public facts that a mechanism plans with."""
+
+    schema: Schema
+    workload: Workload
+    neighbours: Neighbours
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mechanism(ABC):
+    """One paper, one short file: a frozen set of parameters that pairs two players.
+
+    Fields of a subclass are its parameters. They are public and must never be tuned on the
+    sensitive table; ``None`` means "by the public rule in the file".
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    reference: ClassVar[str]
+
+    @abstractmethod
+    def check(self, brief: Brief) -> None:
+        """Raise NotSupported or ParameterError, in a sentence, if this cannot be served; nothing is charged yet."""
+
+    def allowance(self, brief: Brief, rho: Fraction) -> Cost:
+        """What to reserve when ``rho`` is available; a mechanism with another kind of cost overrides this."""
+        return Cost(rho)
+
+    @abstractmethod
+    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
+        """Spend what ``meter.left`` allows and return a model. ``rng`` is public randomness."""
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as plain values, for the manifest."""
+        return dataclasses.asdict(self)
+
+
+def available_mechanisms() -> dict[str, type[Mechanism]]:
+    """Every mechanism: those in this folder, and those that installed packages announce."""
+    import understudy.mechanisms as room
+
+    found: dict[str, type[Mechanism]] = {}
+    for module in pkgutil.iter_modules(room.__path__):
+        for _, thing in inspect.getmembers(importlib.import_module(f"{room.__name__}.{module.name}"), inspect.isclass):
+            if issubclass(thing, Mechanism) and not inspect.isabstract(thing):
+                found[thing.name] = thing
+    for entry in entry_points(group=ENTRY_POINTS):
+        thing = entry.load()
+        found.setdefault(thing.name, thing)
+    return dict(sorted(found.items()))
+
+
+def make(mechanism: str | Mechanism, parameters: dict[str, Any] | None = None) -> Mechanism:
+    """A mechanism from its name and parameters, or as given."""
+    if isinstance(mechanism, Mechanism):
+        return mechanism
+    known = available_mechanisms()
+    if not isinstance(mechanism, str) or mechanism not in known:
+        raise ParameterError(f"There is no mechanism {mechanism!r}; there are auto, {', '.join(known)}.")
+    kind = known[mechanism]
+    allowed = [f.name for f in dataclasses.fields(kind)]
+    for name in parameters or {}:
+        if name not in allowed:
+            raise ParameterError(f"The mechanism {mechanism} has no parameter {name!r}; it has {', '.join(allowed) or 'none'}.")
+    return kind(**(parameters or {}))

@@ -1,0 +1,72 @@
+"""MWEM: multiplicative weights and the exponential mechanism, over the whole domain.
+
+Hardt, Ligett and McSherry (2012), the baseline of the oracle-efficient papers, accounted in zCDP,
+with three things that cost nothing: the 1-way marginals first, the whole marginal around a chosen
+cell instead of the cell alone (its L2 sensitivity is that of two cells), and replays.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from understudy.errors import NotSupported, ParameterError
+from understudy.game import Played, Watcher, play
+from understudy.mechanisms.base import Brief, Mechanism
+from understudy.players.domain import DomainWeights
+from understudy.players.measuring import InTurn, MeasureAll, WorstFirst, one_way
+from understudy.privacy import Meter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mwem(Mechanism):
+    """Data player: a weight for every record. Query player: worst query first, then measured.
+
+    Attributes:
+        rounds: how often to select and measure; ``None`` for as many as keep the noise of the
+            selection below about half a percent (at least 4, at most twice the batches).
+        replays: sweeps over all measurements after each round.
+        first: share of the budget for the 1-way marginals.
+        most_cells: the largest domain to enumerate.
+    """
+
+    rounds: int | None = None
+    replays: int = 8
+    first: Fraction = Fraction(1, 10)
+    most_cells: int = 4_000_000
+
+    name: ClassVar[str] = "mwem"
+    summary: ClassVar[str] = "selects and measures the worst answers; a weight for every record, so small domains only"
+    reference: ClassVar[str] = "Hardt, Ligett and McSherry, NIPS 2012"
+
+    def check(self, brief: Brief) -> None:
+        if brief.schema.domain_size > self.most_cells:
+            raise NotSupported(
+                f"mwem keeps a weight for every possible record and this schema has {brief.schema.domain_size:,} of them "
+                f"(at most {self.most_cells:,}); use fewer columns, wider bins, or the mechanism 'independent'."
+            )
+        if self.rounds is not None and (isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or self.rounds < 1):
+            raise ParameterError("mwem needs a whole number of rounds, at least 1.")
+        if isinstance(self.replays, bool) or not isinstance(self.replays, int) or self.replays < 1 or not 0 < self.first < 1:
+            raise ParameterError("mwem needs at least one replay and a first share strictly between 0 and 1.")
+
+    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
+        parts = list(brief.workload)
+        rho = meter.left
+        rounds = self.rounds or self._rounds(rho, meter.rows, brief)
+        each = rho * (1 - Fraction(self.first)) / (2 * rounds)  # half of each round to SELECT, half to MEASURE
+        query = InTurn(
+            MeasureAll(meter, one_way(brief.schema), rho=rho * Fraction(self.first)),
+            WorstFirst(meter, parts, select=each, measure=each),
+        )
+        data = DomainWeights(brief.schema, rows=meter.rows, replays=self.replays)
+        return play(data, query, rounds=1 + rounds, watcher=watcher)
+
+    def _rounds(self, rho: Fraction, rows: int, brief: Brief) -> int:
+        # The selection's noise is about ln|Q| / kappa rows, kappa = sqrt(rho / rounds).
+        affordable = float(rho) * (0.005 * rows / math.log(brief.workload.size + 1)) ** 2
+        return max(4, min(int(affordable), 2 * len(brief.workload)))

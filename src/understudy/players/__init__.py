@@ -1,0 +1,1 @@
+"""Room 5: data players (never hold the meter) and query players (hold it)."""
