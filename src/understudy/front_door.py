@@ -239,3 +239,8 @@ def _delta(given: Any, relation: Neighbours, source: Source) -> Fraction:
 def _check_whole_number(value: Any, name: str, low: int, high: int) -> None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high):
         raise ParameterError(f"{name} must be a whole number from {low:,} to {high:,}.")
+
+
+def check_columns(table: Any, schema: Schema) -> None:
+    """Raise SourceError unless the table can be opened and has the schema's columns; reads no row."""
+    open_source(table, schema)

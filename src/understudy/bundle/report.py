@@ -1,1 +1,188 @@
-def render_report(r): return ""
+"""The report: one self-contained page of released values, with plots. Nothing in it is exact."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+import numpy as np
+
+from understudy.privacy import Measurement
+from understudy.privacy import events as ev
+from understudy.privacy.accountant import cost_of
+from understudy.queries.marginal import Marginal
+from understudy.tally import CodedRows
+
+if TYPE_CHECKING:
+    from understudy.bundle.release import Release
+
+MOST_COLUMNS = 60
+MOST_BARS = 60  # a wider column is drawn in groups of neighbouring values
+MOST_PAIRS = 8
+MOST_POINTS = 1500
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One value of a column: its released share and, if it was measured, the noisy one with its sigma."""
+
+    label: str
+    released: float
+    measured: float | None
+    sigma: float
+
+
+@dataclass(frozen=True)
+class Plot:
+    title: str
+    bars: list[Bar]
+    top: float
+    measured: bool
+
+    @property
+    def longest_label(self) -> int:
+        return max(len(bar.label) for bar in self.bars)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A 2-way table: released shares, and the noisy measurement beside it where there is one."""
+
+    across: str
+    down: str
+    across_labels: list[str]
+    down_labels: list[str]
+    released: list[list[float]]
+    measured: list[list[float]] | None
+    sigma: float
+    top: float
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Released against measured shares of all measured tables of two or more columns."""
+
+    points: list[tuple[float, float, str]]
+    top: float
+    sigma: float
+    shown: int
+    total: int
+
+
+def render_report(release: Release) -> str:
+    """The page as text."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("understudy.bundle", "templates"), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["percent"] = _percent
+    budget = release.manifest["budget"]
+    pairs, left_out = _pairs(release)
+    return environment.get_template("report.html.j2").render(
+        manifest=release.manifest,
+        certificate=release.certificate,
+        epsilon=float(Fraction(budget["epsilon"])),
+        delta=float(Fraction(budget["delta"])),
+        rho=float(Fraction(budget["rho"])),
+        spending=_spending(release),
+        columns=_columns(release),
+        pairs=pairs,
+        pairs_left_out=left_out,
+        scatter=_scatter(release),
+        sample_names=release.schema.names,
+        sample=[[_cell(value) for value in row.values()] for row in release.synthetic.slice(0, 8).to_pylist()],
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%" if share >= 0.0995 else f"{100 * share:.2f}%"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.1f}" if isinstance(value, float) else str(value)
+
+
+def _spending(release: Release) -> list[dict[str, Any]]:
+    """What the budget went to, by kind of step."""
+    spent: dict[str, list[float]] = defaultdict(list)
+    for event in (ev.from_dict(e) for e in release.manifest["events"]):
+        spent[event.what.split(" ")[0]].append(float(cost_of(event).rho))
+    total = float(Fraction(release.manifest["budget"]["rho"]))
+    words = {"measure": "measuring with noise", "select": "choosing what to measure", "certify": "the certificate"}
+    rows = [{"name": words.get(verb, verb), "steps": len(costs), "share": sum(costs) / total} for verb, costs in spent.items()]
+    unspent = max(0.0, 1 - sum(row["share"] for row in rows))
+    return [*rows, {"name": "left over by rounding", "steps": 0, "share": unspent}]
+
+
+def _measured(release: Release) -> dict[tuple[int, ...], Measurement]:
+    return {m.part.positions: m for m in release.measurements if isinstance(m.part, Marginal) and m.part.positions}
+
+
+def _released(release: Release, part: Marginal) -> np.ndarray:
+    return part.counts(CodedRows(release.codes, release.schema.shape)).dense() / len(release.codes)
+
+
+def _columns(release: Release) -> list[Plot]:
+    measured, plots, rows = _measured(release), [], release.manifest["rows"]["count"]
+    for position, column in list(enumerate(release.schema))[:MOST_COLUMNS]:
+        found = measured.get((position,))
+        shares = _released(release, Marginal.of(release.schema, [column.name]))
+        noisy = found.counts / rows if found is not None else None
+        group = -(-column.size // MOST_BARS)
+        sigma = float(found.sigma) / rows * group**0.5 if found is not None else 0.0
+        bars = []
+        for start in range(0, column.size, group):
+            stop = min(start + group, column.size)
+            label = column.label(start) if stop == start + 1 else f"{column.label(start)} … {column.label(stop - 1)}"
+            bars.append(Bar(label, float(shares[start:stop].sum()), float(noisy[start:stop].sum()) if noisy is not None else None, sigma))
+        top = max(max(b.released, (b.measured or 0) + 2 * b.sigma) for b in bars)
+        plots.append(Plot(column.name, bars, max(top, 1e-9), found is not None))
+    return plots
+
+
+def _pairs(release: Release) -> tuple[list[Pair], int]:
+    """Measured 2-way tables first; without any, some pairs of the workload, released values only."""
+    measured = _measured(release)
+    rows = release.manifest["rows"]["count"]
+    chosen = [m.part for m in measured.values() if isinstance(m.part, Marginal) and len(m.part.positions) == 2]
+    if not chosen:
+        chosen = [part for part in release.workload.marginals if len(part.positions) == 2]
+    small = [part for part in chosen if part.size <= 900]
+    pairs = []
+    for part in small[:MOST_PAIRS]:
+        found = measured.get(part.positions)
+        down, across = (release.schema.columns[p] for p in part.positions)
+        table = _released(release, part).reshape(part.shape)
+        noisy = (found.counts / rows).reshape(part.shape) if found is not None else None
+        top = float(max(table.max(), noisy.max() if noisy is not None else 0, 1e-9))
+        pairs.append(
+            Pair(
+                across.name, down.name, across.labels, down.labels, table.tolist(), noisy.tolist() if noisy is not None else None,
+                float(found.sigma) / rows if found is not None else 0.0, top,
+            )
+        )  # fmt: skip
+    return pairs, len(chosen) - len(pairs)
+
+
+def _scatter(release: Release) -> Scatter | None:
+    """The largest cells of every measured table of two or more columns."""
+    rows = release.manifest["rows"]["count"]
+    tables = [m for m in release.measurements if isinstance(m.part, Marginal) and len(m.part.positions) >= 2]
+    if not tables:
+        return None
+    points, total = [], 0
+    for measurement in tables:
+        part = measurement.part
+        assert isinstance(part, Marginal)
+        shares, noisy = _released(release, part), measurement.counts / rows
+        total += part.size
+        for index in np.argsort(-np.maximum(shares, noisy), kind="stable")[: MOST_POINTS // len(tables)]:
+            points.append((float(noisy[index]), float(shares[index]), part.describe(release.schema, int(index))))
+    top = max(max(x, y) for x, y, _ in points)
+    sigma = max(float(m.sigma) for m in tables) / rows
+    return Scatter(points, max(top, 1e-9), sigma, len(points), total)

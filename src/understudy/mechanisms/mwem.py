@@ -28,14 +28,14 @@ class Mwem(Mechanism):
 
     Attributes:
         rounds: how often to select and measure; ``None`` for as many as keep the noise of the
-            selection below about half a percent (at least 4, at most twice the batches).
+            selection below about one percent (at least 4, at most one per batch).
         replays: sweeps over all measurements after each round.
         first: share of the budget for the 1-way marginals.
         most_cells: the largest domain to enumerate.
     """
 
     rounds: int | None = None
-    replays: int = 8
+    replays: int = 3
     first: Fraction = Fraction(1, 10)
     most_cells: int = 4_000_000
 
@@ -68,5 +68,5 @@ class Mwem(Mechanism):
 
     def _rounds(self, rho: Fraction, rows: int, brief: Brief) -> int:
         # The selection's noise is about ln|Q| / kappa rows, kappa = sqrt(rho / rounds).
-        affordable = float(rho) * (0.005 * rows / math.log(brief.workload.size + 1)) ** 2
-        return max(4, min(int(affordable), 2 * len(brief.workload)))
+        affordable = float(rho) * (0.01 * rows / math.log(brief.workload.size + 1)) ** 2
+        return max(4, min(int(affordable), len(brief.workload)))

@@ -75,7 +75,6 @@ class DomainWeights:
     def _revisit(self, total: np.ndarray | None = None) -> None:
         for measurement in self._seen:
             self._weights *= self._factors(measurement)
-            self._weights /= self._weights.sum()
             if total is not None:
                 total += self._weights
 
@@ -85,13 +84,14 @@ class DomainWeights:
         model = DomainModel(self._weights).shares(part)
         target = shrunk(measurement, model, self._rows)
         if isinstance(part, Marginal):
-            target /= target.sum()
-            table = ((target / np.maximum(model, 1e-300)) ** STEP).reshape(part.shape)
-            table = np.transpose(table, np.argsort(part.positions))
+            table = (target / np.maximum(model, 1e-300)) ** STEP
+            table /= model @ table  # the new weights add up to 1
+            table = np.transpose(table.reshape(part.shape), np.argsort(part.positions))
         else:
             inside = part.truth(records_over(part.columns, shape))
             pull, push = target / np.maximum(model, 1e-300), (1 - target) / np.maximum(1 - model, 1e-300)
             table = np.where(inside, pull**STEP, push**STEP).prod(axis=1)
+            table /= DomainModel(self._weights).marginal(part.columns) @ table
         return table.reshape([size if axis in part.columns else 1 for axis, size in enumerate(shape)])
 
 

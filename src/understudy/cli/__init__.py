@@ -1,0 +1,1 @@
+"""Room 9: the command, a thin shell over the public functions."""

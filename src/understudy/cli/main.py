@@ -1,0 +1,273 @@
+"""The ``understudy`` command: a thin shell over the public functions.
+
+Exit codes: 0 done; 1 a bundle failed verification, or something unexpected; 2 the request is wrong
+and nothing was charged; 3 the budget does not allow it; 4 the ledger is damaged; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from functools import wraps
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+import understudy
+from understudy import demo as demo_population
+from understudy.bundle.release import Release, check_folder
+from understudy.bundle.verify import verify as verify_bundle
+from understudy.cli.progress import RichWatcher
+from understudy.errors import ParameterError, UnderstudyError
+from understudy.front_door import check_columns
+from understudy.front_door import release as make_release
+from understudy.mechanisms.base import available_mechanisms
+from understudy.privacy import Budget, FileLedger
+from understudy.privacy.ledger import Statement, describe_budget
+from understudy.queries.workload import Workload, marginals
+from understudy.schema import Schema
+
+out, err = Console(), Console(stderr=True)
+
+
+def finish(code: int, sentence: str, as_json: bool) -> NoReturn:
+    """Say one sentence and stop."""
+    if as_json:
+        print(json.dumps({"error": sentence, "exit_code": code}))
+    err.print(sentence, style="bold red" if code else None, highlight=False, markup=False, soft_wrap=True)
+    sys.exit(code)
+
+
+def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
+    """Every failure is one sentence and an exit code; a traceback could show cells, so there is none."""
+
+    @wraps(command)
+    def run(*args: Any, **options: Any) -> None:
+        as_json = bool(options.get("as_json"))
+        try:
+            command(*args, **options)
+        except UnderstudyError as problem:
+            finish(problem.exit_code, str(problem), as_json)
+        except KeyboardInterrupt:
+            finish(130, "Interrupted. If a release had begun, its whole budget counts as spent; 'understudy budget' shows it.", as_json)
+        except Exception as problem:
+            kind = type(problem).__name__
+            finish(1, f"Something unexpected went wrong ({kind}). If a release had begun, its budget counts as spent; please report this.", as_json)
+
+    return run
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(understudy.__version__, prog_name="understudy")
+def main() -> None:
+    """Differentially private stand-ins for sensitive tables."""
+
+
+@main.command()
+@click.argument("data")
+@click.option("--schema", required=True, help="The table's public description: Table Schema (YAML or JSON) or a {column: size} file.")
+@click.option("--epsilon", required=True, help="The privacy promise; smaller is more private.")
+@click.option("--delta", help="Its failure mass; 1/n^2 if not given (needs replace-one).")
+@click.option("--workload", help="3-way, 3-way:64@7 (64 random ones, seed 7), 1-way+2-way, or a YAML file. Default: all 2-way marginals.")
+@click.option("--mechanism", default="auto", show_default=True, help="See 'understudy mechanisms'.")
+@click.option("--set", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of the mechanism; may be repeated.")
+@click.option("--rows", type=int, help="How many synthetic rows; as many as the table has if not given.")
+@click.option("--neighbours", default="replace-one", show_default=True, help="replace-one (n is public) or add-remove-one (n is private).")
+@click.option("--ledger", help="The file that keeps what was spent; beside the data if not given.")
+@click.option("--seed", type=int, help="Seed of the public randomness; noise has none.")
+@click.option("--out", "folder", required=True, help="A new folder for the release.")
+@json_option
+@speaks_plainly
+def release(folder: str, as_json: bool, data: str, schema: str, workload: str | None, parameters: tuple[str, ...], **options: Any) -> None:
+    """Release a stand-in for DATA: a CSV or Parquet file, or a glob in quotes."""
+    described = Schema.load(schema)
+    asked = Workload.parse(workload, described) if workload else None
+    _release(Path(folder), as_json, data, schema=described, workload=asked, parameters=_parameters(parameters), **options)
+
+
+def _release(folder: Path, as_json: bool, data: Any, **options: Any) -> Release:
+    check_folder(folder)
+    with RichWatcher(err, quiet=as_json) as watcher:
+        made = make_release(data, watcher=watcher, **options)
+    made.save(folder)
+    if as_json:
+        print(json.dumps(_summary(made, folder)))
+        return made
+    table = Table(show_header=False, box=None)
+    for name, value in _summary(made, folder).items():
+        if value is not None:
+            table.add_row(f"[bold]{name}[/bold]", click.unstyle(str(value)))
+    out.print(table)
+    out.print(str(made.certificate), style="green", markup=False)
+    out.print(f"Open {folder / 'report.html'}; check it with: understudy verify {folder}", markup=False, soft_wrap=True)
+    return made
+
+
+def _summary(made: Release, folder: Path) -> dict[str, Any]:
+    manifest = made.manifest
+    return {
+        "folder": str(folder),
+        "mechanism": manifest["mechanism"]["name"],
+        "why": manifest["mechanism"]["why"],
+        "rows": manifest["synthetic_rows"],
+        "queries": manifest["workload"]["queries"],
+        "epsilon": float(Fraction(manifest["budget"]["epsilon"])),
+        "delta": float(Fraction(manifest["budget"]["delta"])),
+        "rho_spent": float(Fraction(manifest["spent"]["rho"])),
+        "neighbours": manifest["neighbours"],
+        "ledger": manifest["ledger"],
+        "alpha": made.certificate.alpha,
+        "confidence": made.certificate.confidence,
+    }
+
+
+def _parameters(given: tuple[str, ...]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ParameterError(f"--set takes NAME=VALUE, not {text!r}.")
+        try:
+            found[name] = int(value)
+        except ValueError:
+            try:
+                found[name] = Fraction(value)
+            except (ValueError, ZeroDivisionError):
+                raise ParameterError(f"The parameter {name} needs a number, not {value!r}.") from None
+    return found
+
+
+@main.command()
+@click.option("--out", "folder", default="understudy-demo", show_default=True, help="A new folder for the fictional table and its release.")
+@click.option("--epsilon", default="1", show_default=True, help="The privacy promise.")
+@click.option("--mechanism", default="auto", show_default=True, help="See 'understudy mechanisms'.")
+@json_option
+@speaks_plainly
+def demo(folder: str, epsilon: str, mechanism: str, as_json: bool) -> None:
+    """Release a stand-in for a fictional population of 20,000 people."""
+    place = Path(folder)
+    check_folder(place)
+    table, described = demo_population.write(place / "sensitive")
+    if not as_json:
+        out.print(f"Wrote {demo_population.PEOPLE:,} fictional people to {table} and what is public about them to {described}.", markup=False)
+    _release(place / "release", as_json, str(table), schema=str(described), epsilon=epsilon, mechanism=mechanism)
+
+
+@main.command()
+@click.argument("folder")
+@json_option
+@speaks_plainly
+def verify(folder: str, as_json: bool) -> None:
+    """Check a release FOLDER: files, accounting, rows, answers, certificate. Needs no sensitive data."""
+    checks = verify_bundle(folder)
+    sound = all(check.holds for check in checks)
+    if as_json:
+        print(json.dumps({"sound": sound, "checks": [vars(check) for check in checks]}))
+    else:
+        table = Table(box=None, show_header=False)
+        for check in checks:
+            table.add_row("[green]ok[/green]" if check.holds else "[red]NO[/red]", check.claim, f"[dim]{check.detail}[/dim]")
+        out.print(table)
+        out.print("The release is sound." if sound else "The release does NOT hold together.", style="green" if sound else "bold red")
+    sys.exit(0 if sound else 1)
+
+
+@main.command()
+@json_option
+@speaks_plainly
+def mechanisms(as_json: bool) -> None:
+    """List the mechanisms."""
+    found = available_mechanisms()
+    if as_json:
+        print(json.dumps([{"name": name, "summary": kind.summary, "reference": kind.reference} for name, kind in found.items()]))
+        return
+    table = Table(box=None)
+    for heading in ("name", "what it does", "reference"):
+        table.add_column(heading)
+    table.add_row("auto", "the best of these for the schema and workload; the default", "")
+    for name, kind in found.items():
+        table.add_row(name, kind.summary, kind.reference)
+    out.print(table)
+
+
+@main.command()
+@click.argument("path")
+@click.option("--limit-epsilon", help="Set the most that may ever be spent, as epsilon (with --limit-delta).")
+@click.option("--limit-delta", help="The delta of the limit.")
+@json_option
+@speaks_plainly
+def budget(path: str, limit_epsilon: str | None, limit_delta: str | None, as_json: bool) -> None:
+    """Show what was spent on a dataset. PATH is a ledger, or the data file it is kept beside."""
+    ledger = FileLedger(path) if path.endswith(".jsonl") else FileLedger.beside(path)
+    if (limit_epsilon is None) != (limit_delta is None):
+        raise ParameterError("A limit needs both --limit-epsilon and --limit-delta.")
+    if limit_epsilon is not None:
+        ledger.set_limit(Budget.of(epsilon=limit_epsilon, delta=limit_delta))
+    _show(ledger.read(), ledger, as_json)
+
+
+def _show(state: Statement, ledger: FileLedger, as_json: bool) -> None:
+    delta = state.limit.delta if state.limit and state.limit.delta else Fraction(1, 10**9)
+    total = state.spent.epsilon_at(delta)
+    limit = describe_budget(state.limit) if state.limit else None
+    if as_json:
+        charges = [{"time": c.time, "label": c.label, "rho": float(c.cost.rho)} for c in state.charges]
+        shown = float(total) if total is not None else None
+        facts = {"ledger": str(ledger.path), "neighbours": state.neighbours, "limit": limit, "charges": charges}
+        print(json.dumps({**facts, "rho": float(state.spent.rho), "epsilon": shown, "delta": float(delta), "notes": state.notes}))
+        return
+    table = Table(box=None)
+    for heading in ("when", "what", "rho"):
+        table.add_column(heading)
+    for charge in state.charges:
+        table.add_row(f"{_when(charge.time)}", charge.label, f"{float(charge.cost.rho):.6g}")
+    out.print(table)
+    epsilon = f"epsilon {float(total):.6g}" if total is not None else "no finite epsilon"
+    out.print(f"Spent in all: {epsilon} at delta {float(delta):.3g} (rho {float(state.spent.rho):.6g}, {state.neighbours or 'no charges yet'}).", markup=False)
+    out.print(f"Limit: {limit}." if limit else "Limit: none; set one with --limit-epsilon and --limit-delta.", markup=False)
+    for note in state.notes:
+        out.print(f"Note: {note}.", markup=False)
+
+
+def _when(seconds: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+@main.group()
+def schema() -> None:
+    """Work with schema files."""
+
+
+@schema.command()
+@click.argument("path")
+@click.argument("data", required=False)
+@json_option
+@speaks_plainly
+def check(path: str, data: str | None, as_json: bool) -> None:
+    """Check the schema file PATH and, with DATA, that the table has its columns (no row is read)."""
+    described = Schema.load(path)
+    if data is not None:
+        check_columns(data, described)
+    pairs = marginals(described, k=min(2, len(described)))
+    if as_json:
+        columns = [{"name": c.name, "kind": c.kind, "codes": c.size, "missing": c.missing, "other": c.other} for c in described]
+        print(json.dumps({"columns": columns, "domain_size": str(described.domain_size), "sha256": described.digest}))
+        return
+    table = Table(box=None)
+    for heading in ("column", "kind", "codes", "first", "last"):
+        table.add_column(heading)
+    for column in described:
+        table.add_row(column.name, column.kind, f"{column.size:,}", column.label(0), column.label(column.size - 1))
+    out.print(table)
+    out.print(f"{len(described)} columns, {described.domain_size:,} possible records, {pairs.size:,} cells in all 2-way marginals.", markup=False)
+    out.print("The schema is fine" + (", and the table has its columns." if data is not None else "."), style="green", markup=False)
