@@ -114,7 +114,7 @@ class _Table:
     def __init__(self, positions: tuple[int, ...], sizes: tuple[int, ...]) -> None:
         self.cells = math.prod(sizes)
         if self.cells > LARGEST_TABLE:
-            raise NotSupported(f"A marginal over {len(sizes)} columns has {self.cells:,} cells, more than can be numbered; ask for fewer columns.")
+            raise NotSupported(f"A marginal of {len(sizes)} columns has {self.cells:,} cells, too many to number; ask for fewer columns.")
         self.positions = np.asarray(positions, np.int64)
         self.strides = np.asarray([math.prod(sizes[i + 1 :]) for i in range(len(sizes))], np.int64)
         self.dense = np.zeros(self.cells, np.int64) if self.cells <= DENSE_CELLS else None

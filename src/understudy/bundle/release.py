@@ -61,8 +61,7 @@ class Release:
         from understudy.bundle.report import render_report
 
         place = Path(folder)
-        check_folder(place)
-        place.mkdir(parents=True, exist_ok=True)
+        prepare_folder(place)
         pq.write_table(self.synthetic, place / "synthetic.parquet", compression="zstd")
         pq.write_table(pa.table(list(self.codes.T), names=list(self.schema.names)), place / "codes.parquet", compression="zstd")
         pq.write_table(self.answers().occupied(), place / "answers.parquet", compression="zstd")
@@ -98,10 +97,16 @@ class Release:
         return cls(schema, workload, codes, synthetic, certificate, measurements, manifest)
 
 
-def check_folder(place: Path) -> None:
-    """Refuse to write a bundle over something else."""
+def prepare_folder(place: Path) -> None:
+    """Make the folder of a bundle, or refuse; done before a budget is spent on what could not be saved."""
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise ParameterError(f"The folder {str(place)!r} exists and is not empty; name a new one.")
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "manifest.json").touch()
+        (place / "manifest.json").unlink()
+    except OSError as problem:
+        raise ParameterError(f"The folder {str(place)!r} cannot be written ({problem.strerror}); name another one.") from None
 
 
 def read_manifest(place: Path) -> dict[str, Any]:

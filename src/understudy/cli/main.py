@@ -20,7 +20,7 @@ from rich.table import Table
 
 import understudy
 from understudy import demo as demo_population
-from understudy.bundle.release import Release, check_folder
+from understudy.bundle.release import Release, prepare_folder
 from understudy.bundle.verify import verify as verify_bundle
 from understudy.cli.progress import RichWatcher
 from understudy.errors import ParameterError, UnderstudyError
@@ -94,7 +94,7 @@ def release(folder: str, as_json: bool, data: str, schema: str, workload: str | 
 
 
 def _release(folder: Path, as_json: bool, data: Any, **options: Any) -> Release:
-    check_folder(folder)
+    prepare_folder(folder)
     with RichWatcher(err, quiet=as_json) as watcher:
         made = make_release(data, watcher=watcher, **options)
     made.save(folder)
@@ -154,7 +154,7 @@ def _parameters(given: tuple[str, ...]) -> dict[str, Any]:
 def demo(folder: str, epsilon: str, mechanism: str, as_json: bool) -> None:
     """Release a stand-in for a fictional population of 20,000 people."""
     place = Path(folder)
-    check_folder(place)
+    prepare_folder(place)
     table, described = demo_population.write(place / "sensitive")
     if not as_json:
         out.print(f"Wrote {demo_population.PEOPLE:,} fictional people to {table} and what is public about them to {described}.", markup=False)

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pkgutil
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib.metadata import entry_points
@@ -45,6 +46,7 @@ class Mechanism(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     reference: ClassVar[str]
+    exempt: ClassVar[Mapping[str, str]] = {}  # checks of the conformance kit that do not apply, each with the reason
 
     @abstractmethod
     def check(self, brief: Brief) -> None:

@@ -159,7 +159,9 @@ class Meter:
         gaps = np.concatenate(
             [multiplier * counts.dense() - self._whole(share, multiplier) for counts, share in zip(self._look(parts), shares, strict=True)]
         )
-        scores = np.concatenate([top + gaps, top - gaps]) if signed else np.abs(gaps)
+        middle = table.top // 2  # the table may be narrower than the counts: clip around no error, not at one end
+        gaps = np.clip(gaps, -middle, middle) if signed else gaps
+        scores = np.concatenate([middle + gaps, middle - gaps]) if signed else np.abs(gaps)
         offsets = np.cumsum([0, *(part.size for part in parts)])
         return [_choice(parts, offsets, int(i)) for i in draw(self._noise, scores, table, draws)]
 

@@ -34,7 +34,7 @@ from understudy.queries.symmetric import Query, Symmetric, read_query
 from understudy.schema import Schema
 from understudy.schema.files import read_mapping
 
-SPEC = re.compile(r"^(\d+)-way(?::(\d+)(?:@(\d+))?)?$")
+SPEC = re.compile(r"^([0-9]{1,9})-way(?::([0-9]{1,9})(?:@([0-9]{1,10}))?)?$")
 MOST_MARGINALS = 2_000_000  # more than this is a mistake in k, not a workload
 
 
@@ -123,7 +123,7 @@ def marginals(schema: Schema, k: int = 3, sample: int | None = None, seed: int =
         raise WorkloadError("The seed of a sample of marginals is a whole number from 0 to 4,294,967,295.")
     count = math.comb(len(schema), int(k))
     if count > MOST_MARGINALS:
-        raise WorkloadError(f"There are {count:,} {k}-way marginals of this table, too many to list; list the ones you need in a workload file.")
+        raise WorkloadError(f"There are {count:,} {k}-way marginals of this table, too many; list the ones you need in a workload file.")
     subsets = list(itertools.combinations(range(len(schema)), int(k)))
     if sample is not None:
         subsets = [subsets[i] for i in np.random.RandomState(int(seed)).permutation(len(subsets))[:sample]]
@@ -147,7 +147,9 @@ def explicit(schema: Schema, *, columns: Iterable[Sequence[str]] = (), queries: 
 def _from_spec(text: str, schema: Schema) -> Workload:
     match = SPEC.match(text)
     if not match:
-        raise WorkloadError(f"The workload {text!r} is not understood; write 3-way, 3-way:64@7 (64 random ones, seed 7) or the path of a .yaml file.")
+        raise WorkloadError(
+            f"The workload {text!r} is not understood; write 3-way, 3-way:64@7 (64 random ones, seed 7) or the path of a .yaml file."
+        )
     k, sample, seed = match.groups()
     return marginals(schema, int(k), int(sample) if sample else None, int(seed) if seed else 0)
 

@@ -27,6 +27,8 @@ MISSING, TEXT, NUMBER, FLAG, MOMENT, UNREADABLE = range(6)
 NUMERIC_TEXT = r"^[+-]?(\d{1,300}(\.\d{0,300})?|\.\d{1,300})([eE][+-]?\d{1,2})?$"
 MOMENT_TEXT = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?$"
 MICROSECONDS = 1_000_000
+LARGEST_MOMENT = 2**63 - 1
+LARGEST_YEAR = 290_000  # beyond it, microseconds since 1970 do not fit 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,9 @@ def read_cells(column: pa.Array | pa.ChunkedArray) -> Cells:
     if isinstance(array, pa.ChunkedArray):  # combine_chunks may keep several when offsets overflow
         array = pa.concat_arrays(array.chunks)
     if pa.types.is_dictionary(array.type):
+        words = array.dictionary
+        if pa.types.is_string_view(words.type):  # polars' kind of text, which Arrow cannot look up in a dictionary
+            array = pa.DictionaryArray.from_arrays(array.indices, pc.cast(words, pa.large_string()))
         array = array.dictionary_decode()
     cells = _typed(array)
     cells.kind[_null_mask(array)] = MISSING
@@ -61,8 +66,9 @@ def _typed(array: pa.Array) -> Cells:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return _numbers(_to_numpy(pc.cast(array, pa.float64(), safe=False), np.nan))
     if pa.types.is_date(kind):
-        days = _to_numpy(pc.cast(pc.cast(array, pa.date32()), pa.int32()), 0).astype(np.int64)
-        return _moments(days * (86400 * MICROSECONDS))
+        # A date64 counts milliseconds, and not all writers keep them to whole days.
+        whole, factor = (pa.int32(), 86400 * MICROSECONDS) if pa.types.is_date32(kind) else (pa.int64(), 1000)
+        return _moments(_scaled(_to_numpy(pc.cast(array, whole), 0).astype(np.int64), factor))
     if pa.types.is_timestamp(kind):
         return _moments(_microseconds(array))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
@@ -78,7 +84,10 @@ def read_objects(values: Iterable[Any]) -> Cells:
     cells = _blank(len(values), UNREADABLE)
     texts: list[str | None] = [None] * len(values)
     for i, value in enumerate(values):
-        cells.kind[i], texts[i], cells.number[i], cells.moment[i] = _one_object(value)
+        try:
+            cells.kind[i], texts[i], cells.number[i], cells.moment[i] = _one_object(value)
+        except Exception:  # noqa: S112 (an object that breaks when looked at stays unreadable, and nobody else notices)
+            continue
     text = pc.ascii_trim_whitespace(pa.array(texts, pa.large_string()))
     return Cells(cells.kind, text, cells.number, cells.moment)
 
@@ -89,15 +98,20 @@ def _one_object(value: Any) -> tuple[int, str | None, float, int]:
         return (TEXT, value.encode("utf-8", "replace").decode("utf-8"), np.nan, 0)
     if isinstance(value, (bool, np.bool_)):
         return (FLAG, None, float(value), 0)
-    if isinstance(value, decimal.Decimal) or isinstance(value, numbers.Real):
-        try:
-            number = float(value)
-        except (ArithmeticError, ValueError, TypeError):  # an int beyond a double, a broken number
-            return (UNREADABLE, *blank)
+    if isinstance(value, np.timedelta64):  # which calls itself an integer
+        return (UNREADABLE, *blank)
+    if isinstance(value, (complex, np.complexfloating)) and value.imag == 0:
+        value = value.real  # one complex cell makes a whole column complex
+    if isinstance(value, (decimal.Decimal, numbers.Real)):
+        number = float(value)  # an int beyond a double raises, and is unreadable
         return (MISSING, *blank) if number != number else (NUMBER, None, number, 0)
     if isinstance(value, (np.datetime64, dt.date)):  # a datetime is a date too
         if value != value:  # pandas' and NumPy's NaT differ from themselves
             return (MISSING, *blank)
+        if isinstance(value, np.datetime64):
+            year = int(value.astype("M8[Y]").astype(np.int64))
+            if abs(year) > LARGEST_YEAR:
+                return (MOMENT, None, np.nan, LARGEST_MOMENT if year > 0 else -LARGEST_MOMENT)
         offset = getattr(value, "utcoffset", lambda: None)() or dt.timedelta()
         naive = value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value
         shift = offset // dt.timedelta(microseconds=1)
@@ -184,10 +198,14 @@ def _microseconds(array: pa.Array) -> np.ndarray:
     per_second = {"s": 1, "ms": 1_000, "us": MICROSECONDS, "ns": 1_000_000_000}[array.type.unit]
     raw = _to_numpy(pc.cast(array, pa.int64()), 0)
     if per_second <= MICROSECONDS:
-        factor = MICROSECONDS // per_second
-        limit = np.iinfo(np.int64).max // factor
-        return np.clip(raw, -limit, limit) * factor
+        return _scaled(raw, MICROSECONDS // per_second)
     return raw // (per_second // MICROSECONDS)
+
+
+def _scaled(raw: np.ndarray, factor: int) -> np.ndarray:
+    """``raw * factor``, where a moment too far away for 64 bits stays at the end that it is nearest to."""
+    limit = LARGEST_MOMENT // factor
+    return np.clip(raw, -limit, limit) * factor
 
 
 def _blank(length: int, kind: int) -> Cells:

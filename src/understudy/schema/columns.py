@@ -30,7 +30,12 @@ ONE_BIN_PER_INTEGER = 128  # an integer column with at most so many values needs
 LARGEST_NUMBER = 2**53  # beyond this a double skips integers
 TRUE_TEXTS = ("true", "t", "yes", "y", "1")
 FALSE_TEXTS = ("false", "f", "no", "n", "0")
-RESOLUTIONS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+# How many of which of NumPy's calendar units make a bin.
+SPANS = {
+    "year": (12, "M"), "quarter": (3, "M"), "month": (1, "M"), "week": (7, "D"), "day": (1, "D"),
+    "hour": (1, "h"), "minute": (1, "m"), "second": (1, "s"),
+}  # fmt: skip
+RESOLUTIONS = tuple(SPANS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +55,7 @@ class Column(ABC):
         """How many ordinary codes there are, OTHER and MISSING not counted."""
 
     @abstractmethod
-    def _codes(self, cells: c.Cells, spelling: str) -> np.ndarray:
+    def _codes(self, cells: c.Cells) -> np.ndarray:
         """Code of each cell that has one, -1 where the cell is unreadable; MISSING is done elsewhere."""
 
     @abstractmethod
@@ -73,10 +78,10 @@ class Column(ABC):
     def other_code(self) -> int:
         return self.values if (self.missing or self.other) else 0
 
-    def encode(self, cells: c.Cells, spelling: str = "utf-8") -> np.ndarray:
-        """The code of each cell, as int32. ``spelling`` says how the source's bytes became text."""
+    def encode(self, cells: c.Cells) -> np.ndarray:
+        """The code of each cell, as int32."""
         cells = c.mark_missing(cells, self.missing_values)
-        codes = self._codes(cells, spelling)
+        codes = self._codes(cells)
         codes = np.where(codes < 0, self.other_code, codes)
         return np.where(cells.kind == c.MISSING, self.missing_code, codes).astype(np.int32)
 
@@ -111,7 +116,7 @@ class Column(ABC):
             if value == "MISSING" and self.missing:
                 return self.missing_code
         cells = c.read_objects([value])
-        code = int(self._codes(cells, "utf-8")[0])
+        code = int(self._codes(cells)[0])
         if code < 0 or cells.kind[0] == c.MISSING:
             raise SchemaError(f"Column {self.name!r} ({self.kind}) has no value {value!r}; see its entry in the schema.")
         return code
@@ -141,9 +146,11 @@ class Categorical(Column):
             raise SchemaError(f"Column {self.name!r} is categorical but lists no categories; give them in constraints.enum.")
         if len(set(self.categories)) != len(self.categories):
             raise SchemaError(f"Column {self.name!r} lists a category twice; every category must be listed once.")
-        reserved = {"OTHER"} & set(self.categories) if self.other else set()
-        if reserved:
-            raise SchemaError(f"Column {self.name!r} declares an OTHER code and also lists the category 'OTHER'; drop one of them.")
+        for label, declared in (("OTHER", self.other), ("MISSING", self.missing)):
+            if declared and label in self.categories:
+                raise SchemaError(f"Column {self.name!r} declares the code {label} and also lists that category; drop one of them.")
+        if set(self.categories) & set(self.missing_values):
+            raise SchemaError(f"Column {self.name!r} lists a category that is also a missing value, which no cell can be; drop one.")
 
     @property
     def values(self) -> int:
@@ -156,9 +163,8 @@ class Categorical(Column):
         numbers, first = np.unique(value[looks], return_index=True)
         return numbers, np.flatnonzero(looks)[first]
 
-    def _codes(self, cells: c.Cells, spelling: str) -> np.ndarray:
-        respelt = [name.encode("utf-8").decode(spelling) for name in self.categories]
-        found = pc.index_in(cells.text, value_set=pa.array(respelt, pa.large_string()))
+    def _codes(self, cells: c.Cells) -> np.ndarray:
+        found = pc.index_in(cells.text, value_set=pa.array(self.categories, pa.large_string()))
         codes = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
         numbers, number_codes = self._by_number
         if len(numbers):
@@ -193,7 +199,7 @@ class Boolean(Column):
     def values(self) -> int:
         return 2
 
-    def _codes(self, cells: c.Cells, spelling: str) -> np.ndarray:
+    def _codes(self, cells: c.Cells) -> np.ndarray:
         low = pc.ascii_lower(cells.text)
         numeric = np.isin(cells.kind, (c.NUMBER, c.FLAG))
         codes = np.full(len(cells), -1, np.int64)
@@ -237,7 +243,7 @@ class Binned(Column):
     def _axis(self, cells: c.Cells) -> tuple[np.ndarray, np.ndarray]:
         """(position on the axis, is the cell readable)."""
 
-    def _codes(self, cells: c.Cells, spelling: str) -> np.ndarray:
+    def _codes(self, cells: c.Cells) -> np.ndarray:
         position, readable = self._axis(cells)
         position = np.where(readable, position, self._edges[0])
         codes = np.searchsorted(self._edges, position, side="right") - 1
@@ -298,7 +304,7 @@ class Moment(Binned):
 
     def _decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
         drawn = self._draw_integers(codes, rng)
-        return pa.array(drawn.astype("M8[D]" if self.date else "M8[s]"))
+        return pa.array(drawn.astype("M8[D]") if self.date else drawn.astype("M8[s]").astype("M8[us]"))
 
     def _label(self, code: int) -> str:
         low, high = (np.datetime64(int(e), "D" if self.date else "s") for e in self.edges[code : code + 2])
@@ -331,7 +337,7 @@ def number_edges(name: str, low: float, high: float, integer: bool, bins: int | 
         raise SchemaError(f"Column {name!r} has {int(end - low)} values and cannot have {bins} bins; use at most as many bins as values.")
     if integer:
         return tuple(float(low + (i * int(end - low)) // bins) for i in range(bins + 1))
-    return tuple(low + (high - low) * i / bins for i in range(bins)) + (float(high),)
+    return (*(low + (high - low) * i / bins for i in range(bins)), float(high))
 
 
 def moment_edges(name: str, low: Any, high: Any, date: bool, resolution: str, bins: int | None) -> tuple[float, ...]:
@@ -343,11 +349,10 @@ def moment_edges(name: str, low: Any, high: Any, date: bool, resolution: str, bi
     if bins is not None:
         return number_edges(name, first, last, True, bins, None)
     if resolution not in RESOLUTIONS or (date and resolution in ("hour", "minute", "second")):
-        allowed = RESOLUTIONS[:5] if date else RESOLUTIONS
-        raise SchemaError(f"Column {name!r} has resolution {resolution!r}; a {'date' if date else 'datetime'} column takes one of {', '.join(allowed)}.")
+        kind, allowed = ("date", RESOLUTIONS[:5]) if date else ("datetime", RESOLUTIONS)
+        raise SchemaError(f"Column {name!r} has resolution {resolution!r}; a {kind} column takes one of {', '.join(allowed)}.")
     base = "D" if date else "s"
-    span = {"year": (12, "M"), "quarter": (3, "M"), "month": (1, "M"), "week": (7, "D"), "day": (1, "D"), "hour": (1, "h"), "minute": (1, "m"), "second": (1, "s")}
-    count, unit = span[resolution]
+    count, unit = SPANS[resolution]
     start = int(np.datetime64(first, base).astype(f"M8[{unit}]").astype(np.int64))
     # Weeks begin on Monday; day 0 of the epoch is a Thursday.
     offset = 4 if resolution == "week" else 0

@@ -52,14 +52,12 @@ def read_mapping(path: str | Path, what: str) -> dict[str, Any]:
         raise error(f"There is no {what} file {str(path)!r}; check the path.") from None
     except (OSError, UnicodeDecodeError):
         raise error(f"The {what} file {str(path)!r} cannot be read as UTF-8 text.") from None
+    form = "JSON" if file.suffix.lower() == ".json" else "YAML"
     try:
-        if file.suffix.lower() == ".json":
-            data = json.loads(text, object_pairs_hook=_no_repeats)
-        else:
-            data = yaml.load(text, _StrictLoader)  # noqa: S506 (a SafeLoader with stricter rules)
+        data = json.loads(text, object_pairs_hook=_no_repeats) if form == "JSON" else yaml.load(text, _StrictLoader)  # noqa: S506 (a SafeLoader)
     except (ValueError, yaml.YAMLError, RecursionError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else "malformed"
-        raise error(f"The {what} file {str(path)!r} is not valid {'JSON' if file.suffix.lower() == '.json' else 'YAML'}: {reason}.") from None
+        raise error(f"The {what} file {str(path)!r} is not valid {form}: {reason}.") from None
     if not isinstance(data, dict):
         raise error(f"The {what} file {str(path)!r} must hold a mapping at its top.")
     return data

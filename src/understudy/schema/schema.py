@@ -15,9 +15,11 @@ The file is a Frictionless Table Schema (YAML or JSON) with one block of our own
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,10 +31,27 @@ import pyarrow as pa
 
 from understudy.errors import SchemaError
 from understudy.schema import cells as c
-from understudy.schema.columns import Binned, Boolean, Categorical, Column, Moment, Number, moment_edges, number_edges, text_of
+from understudy.schema.columns import (
+    LARGEST_NUMBER,
+    Binned,
+    Boolean,
+    Categorical,
+    Column,
+    Moment,
+    Number,
+    moment_edges,
+    number_edges,
+    text_of,
+)
 from understudy.schema.files import read_mapping, write_mapping
 
 SETTINGS = {"bins", "cuts", "missing", "other", "resolution"}
+# The settings that a type takes besides missing and other.
+TAKEN: dict[str, set[str]] = {
+    **{kind: set() for kind in ("categorical", "boolean")},
+    **{kind: {"bins", "cuts"} for kind in ("integer", "number", "year")},
+    **{kind: {"bins", "resolution"} for kind in ("date", "datetime")},
+}
 
 
 @dataclass(frozen=True)
@@ -165,6 +184,8 @@ def _from_table_schema(data: Mapping[str, Any]) -> Schema:
             "Reduce the table to one row per person first."
         )
     settings = block.get("columns") or {}
+    if not isinstance(settings, Mapping) or not all(isinstance(entry or {}, Mapping) for entry in settings.values()):
+        raise SchemaError("The columns of the schema's understudy block must be a mapping from a column to its settings.")
     fields = data["fields"]
     if not isinstance(fields, list) or not all(isinstance(f, Mapping) and isinstance(f.get("name"), str) for f in fields):
         raise SchemaError("The schema's fields must be a list of mappings, each with a name.")
@@ -182,11 +203,13 @@ def _column(field: Mapping[str, Any], settings: Mapping[str, Any], missing_value
     name = field["name"]
     unknown = set(settings) - SETTINGS
     if unknown:
-        raise SchemaError(f"Column {name!r} has the unknown setting {sorted(unknown)[0]!r}; known are {', '.join(sorted(SETTINGS))}.")
+        raise SchemaError(f"Column {name!r} has the unknown setting {str(next(iter(unknown)))!r}; known are {', '.join(sorted(SETTINGS))}.")
     for flag in ("missing", "other"):
         if not isinstance(settings.get(flag, False), bool):
             raise SchemaError(f"Column {name!r} has a {flag} setting that is neither true nor false.")
     constraints = field.get("constraints") or {}
+    if not isinstance(constraints, Mapping):
+        raise SchemaError(f"Column {name!r} needs its constraints as a mapping.")
     kind = field.get("type", "string")
     common: dict[str, Any] = {
         "name": name,
@@ -197,11 +220,13 @@ def _column(field: Mapping[str, Any], settings: Mapping[str, Any], missing_value
     low, high = constraints.get("minimum"), constraints.get("maximum")
     bins, cuts = settings.get("bins"), settings.get("cuts")
     listed = constraints.get("enum", field.get("categories"))
-    if listed is not None and kind in ("string", "integer", "any"):
-        categories = tuple(text_of(v.get("value") if isinstance(v, Mapping) else v) for v in listed)
+    shape = "categorical" if listed is not None and kind in ("string", "integer", "any") else str(kind)
+    idle = sorted(set(settings) - {"missing", "other"} - TAKEN.get(shape, SETTINGS))
+    if idle:
+        raise SchemaError(f"Column {name!r} is {shape} and has no use for the setting {idle[0]!r}; remove it.")
+    if shape == "categorical":
         numeric = kind == "integer"
-        if numeric and not all(_is_integer(name) for name in categories):
-            raise SchemaError(f"Column {name!r} is an integer column but lists a category that is not a whole number.")
+        categories = _categories(name, listed, numeric)
         return Categorical(categories=categories, ordered=bool(field.get("categoriesOrdered", False)), numeric=numeric, **common)
     if kind == "boolean":
         return Boolean(**common)
@@ -223,12 +248,26 @@ def _column(field: Mapping[str, Any], settings: Mapping[str, Any], missing_value
     raise SchemaError(f"Column {name!r} has type {kind!r}; supported are string, boolean, integer, number, date, datetime and year.")
 
 
+def _categories(name: str, listed: Any, numeric: bool) -> tuple[str, ...]:
+    values = [v.get("value") if isinstance(v, Mapping) else v for v in listed] if isinstance(listed, list) else [None]
+    if not all(isinstance(value, (str, int, float, dt.date)) for value in values):
+        raise SchemaError(f"Column {name!r} needs its categories as a list of texts or numbers.")
+    texts = tuple(map(text_of, values))
+    if not numeric:
+        return texts
+    if not all(_is_integer(text) for text in texts):
+        raise SchemaError(f"Column {name!r} is an integer column but lists a category that is not a whole number within 2^53.")
+    return tuple(str(int(text)) for text in texts)
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    # Compared first: an integer beyond a double cannot even be asked whether it is finite.
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _is_integer(text: str) -> bool:
-    return text.removeprefix("-").isascii() and text.removeprefix("-").isdigit()
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) <= 16 and int(digits) <= LARGEST_NUMBER
 
 
 # ---------------------------------------------------------------------- writing it

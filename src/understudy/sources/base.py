@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
 
 from understudy.errors import SourceError
 from understudy.schema import Schema
@@ -19,14 +23,22 @@ class Source(Blocks):
     def __init__(self, schema: Schema, available: Sequence[str]) -> None:
         self._schema = schema
         names = list(available)
+        absent = [name for name in schema.names if name not in set(names)]
+        if len(absent) == len(schema):
+            # The first line of a CSV file without a header is a person, not names: nothing of it may be shown.
+            raise SourceError("The table has none of the schema's columns; a CSV file must begin with a line of column names.")
+        if absent:
+            raise SourceError(
+                f"The schema names the column {absent[0]!r}, which the table does not have; its columns are {', '.join(names)}."
+            )
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise SourceError(f"The table has two columns named {twice[0]!r}; column names must differ.")
-        absent = [name for name in schema.names if name not in set(names)]
-        if absent:
-            raise SourceError(
-                f"The schema names the column {absent[0]!r}, which the table does not have; its columns are {', '.join(names) or 'none'}."
-            )
+
+    @classmethod
+    @abstractmethod
+    def holding(cls, table: pa.Table, schema: Schema, folder: Path) -> Source:
+        """A source of this kind with a given invented table, for the conformance kit; may write to ``folder``."""
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -1,4 +1,8 @@
-"""CSV and Parquet files, or globs of them, streamed through DuckDB: never the whole table at once."""
+"""CSV and Parquet files, or globs of them, streamed: never the whole table at once.
+
+Parquet goes through DuckDB. CSV does not: its reader stops at bytes and lines that it dislikes,
+which would let one row decide whether the table can be read (see :mod:`.delimited`).
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,28 @@ import csv
 import glob
 import gzip
 import io
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from understudy.errors import SourceError
 from understudy.schema import Schema
 from understudy.schema.cells import read_cells
 from understudy.sources.base import Source
+from understudy.sources.delimited import cut
 from understudy.tally import BLOCK_ROWS
 
 CSV_ENDINGS = (".csv", ".csv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
+UNREADABLE = "The files could not be read to the end; check that they are complete and of the format their names say."
+# Text that is not UTF-8 is read with question marks. Engines before 2.0 have no such option and refuse the file.
+_LENIENT_TEXT = ", utf8_validation = 'replace'" if int(duckdb.__version__.split(".")[0]) >= 2 else ""
 
 
 class DuckDBSource(Source):
@@ -31,45 +43,60 @@ class DuckDBSource(Source):
         self._csv = self._files[0].lower().endswith(CSV_ENDINGS)
         super().__init__(schema, self._header())
 
-    def _header(self) -> list[str]:
-        headers = [csv_header(file) if self._csv else parquet_header(file) for file in self._files]
-        if any(set(header) != set(headers[0]) for header in headers) or (self._csv and any(header != headers[0] for header in headers)):
-            raise SourceError("The files do not all have the same columns; give files of one table.")
-        self._names = headers[0]
-        return headers[0]
+    @classmethod
+    def holding(cls, table: pa.Table, schema: Schema, folder: Path) -> DuckDBSource:
+        file = folder / "table.parquet"
+        pq.write_table(table, file)
+        return cls(file, schema)
 
-    def _relation(self) -> str:
-        """The FROM clause. A CSV's types and dialect are fixed, never sniffed: sniffing reads rows."""
-        files = "[" + ", ".join(map(_literal, self._files)) + "]"
-        if not self._csv:
-            return f"read_parquet({files}, union_by_name = true)"
-        columns = ", ".join(f"{_literal(name)}: 'VARCHAR'" for name in self._names)
-        # Lenient and single-byte: no row can make the reader raise. Latin-1 maps bytes one to one,
-        # and the schema's categories are respelt the same way when cells are matched.
-        return (
-            f"read_csv({files}, columns = {{{columns}}}, auto_detect = false, header = true, delim = ',', quote = '\"', "
-            "escape = '\"', nullstr = '', null_padding = true, strict_mode = false, encoding = 'latin-1', "
-            "max_line_size = 8000000, buffer_size = 32000000, parallel = false)"
-        )
+    def _header(self) -> list[str]:
+        self._headers = [csv_header(file) if self._csv else parquet_header(file) for file in self._files]
+        if any(sorted(header) != sorted(self._headers[0]) for header in self._headers):
+            raise SourceError("The files do not all have the same columns; give files of one table.")
+        return self._headers[0]
 
     def _blocks(self, columns: tuple[int, ...]) -> Iterator[np.ndarray]:
         chosen = [self._schema.columns[c] for c in columns]
-        wanted = ", ".join(_identifier(column.name) for column in chosen) or "1"
-        spelling = "latin-1" if self._csv else "utf-8"
+        # One file at a time: joined, they would be given one type, and a file's type would depend on the others' cells.
+        for file, header in zip(self._files, self._headers, strict=True):
+            places = [header.index(column.name) for column in chosen]
+            for arrays in _csv_batches(file, places) if self._csv else self._parquet_batches(file, places, len(header)):
+                block = np.empty((len(arrays[0]), len(chosen)), np.int32)
+                for j, (column, array) in enumerate(zip(chosen, arrays, strict=False)):
+                    block[:, j] = column.encode(read_cells(array))
+                yield block
+
+    def _parquet_batches(self, file: str, places: list[int], width: int) -> Iterator[list[pa.Array]]:
+        # Columns go by place, because DuckDB's names ignore case. Hive partitioning would let a folder's name replace a column.
+        names = ", ".join(f"c{i}" for i in range(width))
+        wanted = ", ".join(f"c{i}" for i in places) or "1"
         connection = duckdb.connect(config={"memory_limit": self._memory, "threads": "2", "preserve_insertion_order": "false"})
         try:
             # Row order carries no meaning here; giving it up lets DuckDB stream.
-            reader = connection.sql(f"SELECT {wanted} FROM {self._relation()}").to_arrow_reader(BLOCK_ROWS)
+            relation = f"read_parquet([{_literal(file)}], hive_partitioning = false{_LENIENT_TEXT}) AS t({names})"
+            reader = connection.sql(f"SELECT {wanted} FROM {relation}").to_arrow_reader(BLOCK_ROWS)  # noqa: S608 (numbers and an escaped path)
             for batch in reader:
-                block = np.empty((batch.num_rows, len(chosen)), np.int32)
-                for j, column in enumerate(chosen):
-                    block[:, j] = column.encode(read_cells(batch.column(j)), spelling)
-                yield block
-        except duckdb.Error:
-            # The engine's own message may quote the line it was reading.
-            raise SourceError("The files could not be read to the end; check that they are complete and of the format their names say.") from None
+                yield batch.columns
+        except (duckdb.Error, pa.ArrowException, OSError):
+            # The engine's own message may quote the value it was reading.
+            raise SourceError(UNREADABLE) from None
         finally:
             connection.close()
+
+
+def _csv_batches(file: str, places: list[int]) -> Iterator[list[pa.Array]]:
+    try:
+        with _open_csv(file) as stream:
+            header = 1
+            for arrays in cut(stream, places):
+                yield [array[header:] for array in arrays]
+                header = 0
+    except (OSError, EOFError, zlib.error):
+        raise SourceError(UNREADABLE) from None
+
+
+def _open_csv(file: str) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(file, "rb") if file.lower().endswith(".gz") else open(file, "rb"))
 
 
 def expand(path: str | Path) -> list[str]:
@@ -90,28 +117,22 @@ def expand(path: str | Path) -> list[str]:
 def csv_header(file: str) -> list[str]:
     """The first line of a CSV file, which is public: the names of the columns."""
     try:
-        opened = gzip.open(file, "rb") if file.lower().endswith(".gz") else open(file, "rb")  # noqa: SIM115
-        with opened as stream:
+        with _open_csv(file) as stream:
             line = stream.readline(1 << 20).decode("utf-8-sig", "replace")
         names = next(csv.reader(io.StringIO(line)), [])
-    except (OSError, EOFError, csv.Error):
+    except (OSError, EOFError, zlib.error, csv.Error):
         raise SourceError(f"The first line of {file!r} cannot be read as the header of a CSV file.") from None
     return names
 
 
 def parquet_header(file: str) -> list[str]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         return list(pq.read_schema(file).names)
     except (OSError, pa.ArrowException):
         raise SourceError(f"{file!r} is not a readable Parquet file.") from None
 
 
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+def _literal(file: str) -> str:
+    """A file's path in SQL; the names of files may hold what would otherwise be a pattern."""
+    return "'" + glob.escape(file).replace("'", "''") + "'"
 
-
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,10 @@ class MemorySource(Source):
         super().__init__(schema, names)
         self._codes: dict[int, np.ndarray] = {}
 
+    @classmethod
+    def holding(cls, table: pa.Table, schema: Schema, folder: Path) -> MemorySource:
+        return cls(table, schema)
+
     def _column(self, position: int) -> np.ndarray:
         if position not in self._codes:
             column = self._schema.columns[position]
@@ -40,6 +45,9 @@ class MemorySource(Source):
             yield block
 
 
+# pandas types of its own that hold numbers or Arrow arrays
+ARROW_LIKE = {"ArrowDtype", "BooleanDtype", *(f"{kind}{bits}Dtype" for kind in ("Int", "UInt", "Float") for bits in (8, 16, 32, 64))}
+
 Opened = tuple[list[str], Callable[[str], Cells], int]
 
 
@@ -52,10 +60,14 @@ def _open(table: Any, schema: Schema) -> Opened:
     if isinstance(table, (pa.Table, pa.RecordBatch)):
         return list(table.schema.names), lambda name: read_cells(table.column(name)), table.num_rows
     if hasattr(table, "__arrow_c_stream__"):
-        arrow = pa.table(table)
+        try:
+            arrow = pa.table(table)
+        except pa.ArrowException:
+            raise SourceError(f"The {type(table).__name__} has a column of a type that Arrow does not know; convert it first.") from None
         return list(arrow.schema.names), lambda name: read_cells(arrow.column(name)), arrow.num_rows
     raise SourceError(
-        f"A table of type {type(table).__name__!r} cannot be read; give a path, a pandas or polars DataFrame, an Arrow table or a 2-D NumPy array."
+        f"A table of type {type(table).__name__!r} cannot be read; "
+        "give a path, a pandas or polars DataFrame, an Arrow table or a 2-D NumPy array."
     )
 
 
@@ -68,9 +80,11 @@ def _open_array(array: np.ndarray, schema: Schema) -> Opened:
 
 
 def _array_cells(values: np.ndarray) -> Cells:
-    if values.dtype.kind in "biuf":
-        return read_cells(pa.array(np.ascontiguousarray(values)))
-    return read_objects(values.tolist() if values.dtype.kind != "M" else list(values))
+    if values.ndim == 1 and values.dtype.kind in "biuf":
+        # Arrow knows neither foreign byte orders nor long doubles; what a double cannot hold is infinite, without a warning.
+        with np.errstate(over="ignore"):
+            return read_cells(pa.array(np.ascontiguousarray(values, np.bool_ if values.dtype.kind == "b" else np.float64)))
+    return read_objects(values.tolist() if values.dtype.kind not in "mM" else list(values))
 
 
 def _open_pandas(frame: Any) -> Opened:
@@ -78,9 +92,12 @@ def _open_pandas(frame: Any) -> Opened:
 
     def read(name: str) -> Cells:
         series = frame.iloc[:, names.index(name)]
-        # Object columns hold anything; Arrow would guess one type from all the cells together.
-        if series.dtype == object or str(series.dtype) == "category":
-            return read_objects(series.astype(object))
-        return read_cells(pa.Array.from_pandas(series))
+        if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biuf":
+            return _array_cells(series.to_numpy())
+        # Only types that convert whatever their cells hold go to Arrow. Object columns hold anything, and Arrow would
+        # guess one type from all the cells together; text in Python strings may not be encodable.
+        if series.dtype.kind == "M" or type(series.dtype).__name__ in ARROW_LIKE or getattr(series.dtype, "storage", "") == "pyarrow":
+            return read_cells(pa.Array.from_pandas(series))
+        return read_objects(series.astype(object))
 
     return names, read, len(frame)

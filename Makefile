@@ -1,0 +1,36 @@
+# Everything a fresh machine needs: Python 3.11+ with venv, and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint audit bench clean
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint]'
+	touch $(STAMP)
+
+demo: $(STAMP)  ## a fictional table, released, with a report to open
+	rm -rf demo-release
+	$(BIN)/understudy demo --out demo-release
+	$(BIN)/understudy verify demo-release/release
+
+test: $(STAMP)  ## the quick half of the battery, under ten minutes
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+lint: $(STAMP)
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/mypy
+
+audit: $(STAMP)  ## the long statistical half as well
+	$(BIN)/python -m pytest -n 2
+
+bench: $(STAMP)  ## each prints a table; ../shared/data is used when it is there
+	$(BIN)/python -m bench.noise
+	$(BIN)/python -m bench.sources
+	$(BIN)/python -m bench.accuracy
+
+clean:
+	rm -rf $(VENV) demo-release .pytest_cache .mypy_cache .ruff_cache

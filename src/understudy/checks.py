@@ -1,0 +1,199 @@
+"""The conformance kit: what every mechanism, source and query class must satisfy.
+
+Whatever is found in its folder is checked by the same suite; there is nothing to register. Authors of
+new pieces call ``check_mechanism(MyMechanism)`` and so on; a check that cannot apply is declared in
+the class's ``exempt`` with a reason.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import math
+import pkgutil
+import tempfile
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from understudy import sources
+from understudy.errors import BudgetRefused
+from understudy.game import NoWatcher, Played
+from understudy.mechanisms.base import Brief, Mechanism
+from understudy.privacy import Measurement, Meter, ProcessLedger
+from understudy.privacy.accountant import total_cost
+from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.symmetric import Literal, all_of, any_of, parity
+from understudy.queries.workload import Workload, explicit, marginals, part_from_dict
+from understudy.schema import Schema
+from understudy.sources.base import Source
+from understudy.sources.memory import MemorySource
+from understudy.tally import CodedRows
+
+SMALL = Schema.from_domain({"a": 3, "b": 4, "c": 2})
+
+
+def small_table(rows: int = 600, seed: int = 0) -> np.ndarray:
+    """An invented, skewed table over SMALL with dependence between its columns."""
+    rng = np.random.default_rng(seed)
+    a = rng.choice(3, rows, p=[0.7, 0.2, 0.1])
+    b = np.where(rng.random(rows) < 0.6, a + 1, rng.integers(0, 4, rows))
+    c = (rng.random(rows) < 0.1 + 0.4 * (b > 1)).astype(np.int64)
+    return np.column_stack([a, b, c])
+
+
+def small_workloads() -> Iterator[Workload]:
+    """A workload of each shape."""
+    yield marginals(SMALL, k=2)
+    a, b, c = Literal(0, 0), Literal(1, 2), Literal(2, 1, holds=False)
+    yield explicit(SMALL, columns=[["c", "a"]], queries=[all_of(a, b), any_of(a, c), ~parity(a, b, c)])
+
+
+# ---------------------------------------------------------------------- mechanisms
+
+
+def check_mechanism(kind: type[Mechanism], **parameters: object) -> None:
+    """Raise AssertionError, naming the check, unless a mechanism keeps the contract."""
+    for name, check in (
+        ("is a documented, frozen set of parameters", _is_frozen),
+        ("plays every workload under every relation", _plays),
+        ("learns something", _learns),
+        ("spends no more than it is given", _spends_within),
+    ):
+        if name not in kind.exempt:
+            try:
+                check(kind, parameters)
+            except AssertionError as problem:
+                raise AssertionError(f"{kind.name}: {name}: {problem}") from problem
+
+
+def _is_frozen(kind: type[Mechanism], parameters: dict[str, object]) -> None:
+    assert dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen, "it must be a frozen dataclass"  # type: ignore[attr-defined]
+    assert all(f.kw_only for f in dataclasses.fields(kind)), "its parameters must be keyword-only"
+    assert all((kind.name, kind.summary, kind.reference, kind.__doc__)), "name, summary, reference and docstring must be given"
+    assert all(len(reason) > 10 for reason in kind.exempt.values()), "an exemption needs a reason"
+
+
+def _play(kind: type[Mechanism], parameters: dict[str, object], work: Workload, neighbours: Neighbours, rho: Fraction) -> tuple[Played, Meter]:
+    mechanism = kind(**parameters)  # type: ignore[arg-type]
+    brief = Brief(schema=SMALL, workload=work, neighbours=neighbours)
+    mechanism.check(brief)
+    allowed = mechanism.allowance(brief, rho)
+    meter = Meter(MemorySource(small_table(), SMALL), neighbours=neighbours, ledger=ProcessLedger(), play=allowed, certify=rho, label="check")
+    if neighbours is Neighbours.ADD_REMOVE_ONE:
+        meter.release_total(rho=meter.left / 50)
+    return mechanism.play(brief, meter, np.random.default_rng(0), NoWatcher()), meter
+
+
+def _plays(kind: type[Mechanism], parameters: dict[str, object]) -> None:
+    for work in small_workloads():
+        for neighbours in Neighbours:
+            played, meter = _play(kind, parameters, work, neighbours, Fraction(1))
+            meter.close()  # a model must not need the meter: it is made of released values
+            rows = played.model.rows(200, np.random.default_rng(0))
+            assert rows.shape == (200, len(SMALL)) and rows.dtype == np.int32, "rows must be int32, rows x columns"
+            assert np.all((rows >= 0) & (rows < SMALL.shape)), "rows must lie in the domain"
+            for part in work:
+                shares = played.model.shares(part)
+                assert shares.shape == (part.size,) and np.all((shares > -1e-9) & (shares < 1 + 1e-9)), "shares must lie in [0, 1]"
+            assert all(isinstance(f.counts, np.ndarray) and f.counts.dtype == np.int64 for f in played.findings if isinstance(f, Measurement))
+
+
+def _learns(kind: type[Mechanism], parameters: dict[str, object]) -> None:
+    """With a generous budget, the rows are closer to the table than uniform rows are."""
+    work = marginals(SMALL, k=1)
+    played, _ = _play(kind, parameters, work, Neighbours.REPLACE_ONE, Fraction(5))
+    truth = CodedRows(small_table(), SMALL.shape)
+    made = CodedRows(played.model.rows(600, np.random.default_rng(0)), SMALL.shape)
+    for part in work:
+        exact, released = part.counts(truth).dense() / 600, part.counts(made).dense() / 600
+        gap = np.abs(exact - released).max()
+        assert gap < max(0.05, 0.5 * np.abs(exact - 1 / part.size).max()), f"a 1-way share is off by {gap:.3f} at rho 5"
+
+
+def _spends_within(kind: type[Mechanism], parameters: dict[str, object]) -> None:
+    work = marginals(SMALL, k=2)
+    for rho in (Fraction(1, 1000), Fraction(1)):
+        _, meter = _play(kind, parameters, work, Neighbours.REPLACE_ONE, rho)
+        spent = total_cost(meter.events)
+        assert meter.events, "nothing was charged"
+        assert spent.rho <= rho, "more was spent than given"
+        assert spent.curve is not None or spent.rho > 0.9 * rho, f"only {float(spent.rho / rho):.0%} of the budget was used"
+
+
+# ---------------------------------------------------------------------- query classes
+
+
+def check_query_class(kind: type[QueryClass], seed: int = 0) -> None:
+    """Raise AssertionError unless a query class keeps the contract, on random examples of its own."""
+    rng = np.random.default_rng(seed)
+    rows = small_table(200, seed).astype(np.int32)
+    table = CodedRows(rows, SMALL.shape)
+    examples = list(kind.examples(SMALL, rng))
+    assert examples, f"{kind.kind}: it gives no examples"
+    for part in examples:
+        counts = part.counts(table).dense()
+        assert counts.dtype == np.int64 and counts.shape == (part.size,), f"{kind.kind}: counts must be int64, one a query"
+        assert list(part.columns) == sorted(set(part.columns)), f"{kind.kind}: columns must rise"
+        assert np.array_equal(part.truth(rows[:, list(part.columns)]).sum(axis=0), counts), f"{kind.kind}: truth and counts disagree"
+        assert part_from_dict(part.to_dict(SMALL), SMALL) == part, f"{kind.kind}: its plain form does not read back"
+        assert all(part.describe(SMALL, i) for i in range(part.size)), f"{kind.kind}: a query has no words"
+        around = part.around(0)
+        assert isinstance(around, QueryClass) and set(around.columns) <= set(part.columns)
+        _check_sensitivity(part, rows, rng)
+
+
+def _check_sensitivity(part: QueryClass, rows: np.ndarray, rng: np.random.Generator) -> None:
+    for _ in range(20):
+        other = rows.copy()
+        other[rng.integers(len(rows))] = [rng.integers(size) for size in SMALL.shape]
+        for neighbours, changed in ((Neighbours.REPLACE_ONE, other), (Neighbours.ADD_REMOVE_ONE, np.delete(rows, rng.integers(len(rows)), axis=0))):
+            gap = part.counts(CodedRows(rows, SMALL.shape)).dense() - part.counts(CodedRows(changed, SMALL.shape)).dense()
+            bound = part.l2_squared(neighbours)
+            assert int(gap @ gap) <= bound, f"{part.kind}: L2 squared {int(gap @ gap)} where {bound} is declared ({neighbours})"
+            assert np.abs(gap).max(initial=0) <= 1, f"{part.kind}: one row moved a count by more than one"
+
+
+# ---------------------------------------------------------------------- sources
+
+
+def source_kinds() -> dict[str, type[Source]]:
+    """Every source in the sources folder, by name."""
+    found: dict[str, type[Source]] = {}
+    for module in pkgutil.iter_modules(sources.__path__):
+        for name, thing in inspect.getmembers(importlib.import_module(f"{sources.__name__}.{module.name}"), inspect.isclass):
+            if issubclass(thing, Source) and not inspect.isabstract(thing):
+                found[name] = thing
+    return found
+
+
+def check_source(kind: type[Source], classes: dict[str, type[QueryClass]]) -> None:
+    """Raise AssertionError unless a source counts every query class exactly, whatever its cells."""
+    rows = small_table(300)
+    table = pa.table({name: pa.array(rows[:, i]) for i, name in enumerate(SMALL.names)})
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        source = kind.holding(table, SMALL, Path(folder))
+        truth = CodedRows(rows, SMALL.shape)
+        for query_class in classes.values():
+            for part in query_class.examples(SMALL, rng):
+                found = part.counts(source)
+                assert found.cells == part.size and found.values.dtype == np.int64, f"{kind.__name__}: counts must be int64"
+                assert np.array_equal(found.dense(), part.counts(truth).dense()), f"{kind.__name__}: wrong counts for a {part.kind}"
+        bad = pa.table({"a": [9, -5, None], "b": [1.5, math.nan, math.inf], "c": ["x", "1", ""], "unused": [1, 2, 3]})
+        assert int(kind.holding(bad, SMALL, Path(folder)).count([()])[0].values[0]) == 3, f"{kind.__name__}: a bad cell lost a row"
+
+
+def check_refuses_overspending(meter: Meter) -> None:
+    """Raise AssertionError unless a meter refuses one unit too much and charges nothing for it."""
+    before = meter.events
+    try:
+        meter.measure(marginals(SMALL, k=1).parts[0], rho=meter.left * 2 + 1)
+    except BudgetRefused:
+        assert meter.events == before, "a refused charge was recorded"
+        return
+    raise AssertionError("a charge above the allowance was granted")

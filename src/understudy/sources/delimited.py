@@ -1,0 +1,81 @@
+"""CSV bytes cut into cells by fixed rules that no byte can break.
+
+A general CSV reader stops at a byte, a line or a length that it dislikes, and then one person's
+cell decides whether anybody is counted. Here every sequence of bytes is a table:
+
+    a row ends at a line feed; a line with nothing on it is not a row
+    cells are separated by commas; absent ones are empty, surplus ones are ignored
+    a cell that begins with a quote runs to the closing quote, commas and line feeds included
+    two quotes inside it are one quote; a quote anywhere else is a plain character
+
+A carriage return before the line feed is white space, which cells lose anyway. Text is taken to
+be UTF-8 but never checked: bytes that are not simply match no category.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+import numba
+import numpy as np
+import pyarrow as pa
+
+CHUNK_BYTES = 1 << 22
+COMMA, QUOTE, LINE_FEED, CARRIAGE_RETURN = ord(","), ord('"'), ord("\n"), ord("\r")
+START, PLAIN, QUOTED, CLOSED = range(4)  # where in a cell we are
+
+
+def cut(stream: BinaryIO, wanted: Sequence[int], chunk_bytes: int = CHUNK_BYTES) -> Iterator[list[pa.Array]]:
+    """Batches of the wanted cells (by their place in the row), one array each, empty cells null; all rows, the header too."""
+    slots = np.full(max(wanted, default=-1) + 1, -1, np.int64)
+    slots[list(wanted)] = np.arange(len(wanted))
+    rest = b""
+    while True:
+        # A row may be longer than a chunk; reading as much again each time keeps the work linear.
+        fresh = stream.read(max(chunk_bytes, len(rest)))
+        data = np.frombuffer(rest + fresh, np.uint8)
+        text = np.empty((len(wanted), len(data)), np.uint8)
+        ends = np.zeros((len(wanted), np.count_nonzero(data == LINE_FEED) + 2), np.int64)
+        rows, done = _cut(data, not fresh, slots, text, ends)
+        if rows:
+            yield [_array(text[slot], ends[slot, : rows + 1]) for slot in range(len(wanted))] or [pa.nulls(rows)]
+        if not fresh:
+            return
+        rest = data[done:].tobytes()
+
+
+def _array(text: np.ndarray, ends: np.ndarray) -> pa.Array:
+    present = pa.array(np.diff(ends) > 0).buffers()[1]
+    return pa.Array.from_buffers(pa.large_string(), len(ends) - 1, [present, pa.py_buffer(ends), pa.py_buffer(text[: ends[-1]])])
+
+
+@numba.njit(cache=True, nogil=True)
+def _cut(data: np.ndarray, last: bool, slots: np.ndarray, text: np.ndarray, ends: np.ndarray) -> tuple[int, int]:
+    """(complete rows, bytes they took); what is left over belongs to the next chunk unless this is the last."""
+    at = np.zeros(len(text), np.int64)  # where the next byte of each wanted cell goes
+    row, field, begin, state = 0, 0, 0, START
+    for i in range(len(data) + (1 if last else 0)):
+        byte = data[i] if i < len(data) else LINE_FEED
+        if i == len(data) or (byte == LINE_FEED and state != QUOTED):
+            blank = i == begin or (i == begin + 1 and data[begin] == CARRIAGE_RETURN)
+            if not blank:
+                row += 1
+            for slot in range(len(at)):
+                if blank:
+                    at[slot] = ends[slot, row]
+                ends[slot, row] = at[slot]
+            field, begin, state = 0, i + 1, START
+        elif byte == QUOTE and state == START:
+            state = QUOTED
+        elif byte == QUOTE and state == QUOTED:
+            state = CLOSED
+        elif byte == COMMA and state != QUOTED:
+            field, state = field + 1, START
+        else:
+            # A quote right after the closing one was a doubled quote: the cell goes on.
+            state = QUOTED if state == QUOTED or (byte == QUOTE and state == CLOSED) else PLAIN
+            if field < len(slots) and slots[field] >= 0:
+                text[slots[field], at[slots[field]]] = byte
+                at[slots[field]] += 1
+    return row, min(begin, len(data))

@@ -1,0 +1,135 @@
+"""The bundle: saved, loaded, verified; and every kind of tampering is noticed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import understudy as us
+from understudy import demo
+from understudy.checks import SMALL, small_table
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    work = us.explicit(SMALL, columns=[["a", "b"], ["c"]], queries=[us.all_of(us.Literal(0, 1), us.Literal(2, 0))])
+    made = us.release(small_table(), schema=SMALL, workload=work, epsilon=1, mechanism="mwem")
+    return made.save(tmp_path / "bundle")
+
+
+def test_a_bundle_reads_back_the_same(tmp_path: Path) -> None:
+    made = us.release(demo.population(people=500), schema=demo.schema(), epsilon=1, mechanism="independent")
+    again = us.Release.load(made.save(tmp_path / "b"))
+    assert again.synthetic.equals(made.synthetic) and again.certificate == made.certificate
+    assert again.schema == made.schema and again.workload == made.workload
+    assert np.array_equal(again.codes, made.codes) and np.allclose(np.asarray(again.answers()), np.asarray(made.answers()))
+    assert [m.part for m in again.measurements] == [m.part for m in made.measurements]
+
+
+def test_every_check_holds(folder: Path) -> None:
+    checks = us.verify(folder)
+    assert len(checks) == 9 and all(check.holds for check in checks), checks
+
+
+def rewrite(folder: Path, change: Any) -> None:
+    """Change the manifest as a forger would, keeping file hashes right."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    change(manifest)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def failed(folder: Path) -> list[str]:
+    return [check.claim for check in us.verify(folder) if not check.holds]
+
+
+def test_a_changed_file_is_noticed(folder: Path) -> None:
+    for name in ("synthetic.parquet", "answers.parquet", "report.html", "schema.json"):
+        before = (folder / name).read_bytes()
+        (folder / name).write_bytes(before + b" ")
+        with pytest.raises(us.BundleError, match=name):
+            us.verify(folder)
+        (folder / name).write_bytes(before)
+    assert failed(folder) == []
+
+
+FORGERIES = {
+    "less noise than charged": lambda m: m["events"][0].update(sigma_squared="1/4"),
+    "an event left out": lambda m: m["events"].pop(0),
+    "a better certificate": lambda m: m["certificate"].update(alpha=m["certificate"]["alpha"] / 2),
+    "a better noisy error": lambda m: m["certificate"].update(noisy_largest_error=0),
+    "a smaller epsilon": lambda m: m["budget"].update(epsilon="1/2"),
+    "another schema": lambda m: m["schema"].update(sha256="0" * 64),
+    "more rows": lambda m: m.update(synthetic_rows=10**6),
+    "less spent": lambda m: m["spent"].update(rho=str(Fraction(m["spent"]["rho"]) / 2)),
+    "an unknown event": lambda m: m["events"][0].update(event="Magic"),
+    "quieter measurements": lambda m: m["measurements"][0].update(sigma="1/2"),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_a_forged_manifest_is_noticed(folder: Path, forgery: str) -> None:
+    rewrite(folder, FORGERIES[forgery])
+    assert failed(folder)
+
+
+def test_swapped_answers_are_noticed(folder: Path) -> None:
+    table = pq.read_table(folder / "answers.parquet")
+    values = table["count"].to_numpy().copy()
+    values[0] += 1
+    pq.write_table(table.set_column(2, "count", pa.array(values)), folder / "answers.parquet")
+    digest = hashlib.sha256((folder / "answers.parquet").read_bytes()).hexdigest()
+    rewrite(folder, lambda m: m["files"].update({"answers.parquet": digest}))
+    assert failed(folder) == ["the stored answers are those of the released rows"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "not json", '{"format": 99}', '{"format": 1, "files": {"../x": "0"}}', '{"format": 1, "files": {}}'])
+def test_a_broken_bundle_is_a_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(us.BundleError) as caught:
+        us.verify(tmp_path)
+    assert str(caught.value).endswith(".")
+
+
+def test_a_folder_with_something_in_it_is_not_overwritten(folder: Path) -> None:
+    with pytest.raises(us.ParameterError, match="not empty"):
+        us.Release.load(folder).save(folder)
+
+
+def test_the_report_is_self_contained_and_escapes_names(tmp_path: Path) -> None:
+    nasty = "<script>alert(1)</script>"
+    schema = us.Schema.from_dict(
+        {"fields": [{"name": nasty, "type": "string", "constraints": {"enum": ["<b>x</b>", "a & b", "c"]}}, {"name": "y", "type": "boolean"}]}
+    )
+    table = pa.table({nasty: ["<b>x</b>", "c"] * 50, "y": [True, False] * 50})
+    made = us.release(table, schema=schema, epsilon=1, mechanism="mwem").save(tmp_path / "b")
+    page = (made / "report.html").read_text()
+    assert "<script" not in page and "<b>x" not in page and "&lt;script&gt;" in page
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", page)
+
+
+def test_nothing_in_a_bundle_is_pickled(folder: Path) -> None:
+    assert {f.suffix for f in folder.iterdir()} == {".parquet", ".json", ".html"}
+
+
+def test_answers_by_name_by_number_and_whole(folder: Path) -> None:
+    release = us.Release.load(folder)
+    answers = release.answers()
+    assert answers["a", "b"].shape == (3, 4) and answers["c"].sum() == pytest.approx(1)
+    assert np.asarray(answers).shape == (release.workload.size,) and len(answers) == 3
+    assert answers[2].shape == (1,)
+    assert list(answers) == [("a", "b"), ("c",), 2]
+    with pytest.raises(us.WorkloadError):
+        answers["b", "z"]
+    frame = release.answers("1-way").to_pandas()
+    assert set(frame.columns) == {"query", "share"} and frame["query"].str.contains("a = 0").any()
+    with pytest.raises(us.WorkloadError):
+        release.answers(us.marginals(us.Schema.from_domain({"q": 2}), k=1))

@@ -1,0 +1,180 @@
+"""The command: exit codes that scripts can rely on, one sentence a failure, and silence about cells."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+from understudy.checks import small_table
+from understudy.cli.main import main
+
+SECRET = "s3cr3t-cell"
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, list(words))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    pd.DataFrame(small_table(), columns=list("abc")).to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "schema.json").write_text(json.dumps({"a": 3, "b": 4, "c": 2}))
+    return tmp_path
+
+
+def release(data: Path, *words: str, out: str = "out") -> Result:
+    return run("release", str(data / "t.csv"), "--schema", str(data / "schema.json"), "--out", str(data / out), *words)
+
+
+def test_release_verify_budget(data: Path) -> None:
+    made = release(data, "--epsilon", "1", "--workload", "2-way", "--mechanism", "mwem", "--set", "rounds=4", "--rows", "100", "--json")
+    assert made.exit_code == 0, made.output
+    summary = json.loads(made.stdout)
+    assert summary["rows"] == 100 and summary["mechanism"] == "mwem" and 0 < summary["alpha"] <= 1
+    checked = run("verify", str(data / "out"), "--json")
+    assert checked.exit_code == 0 and json.loads(checked.stdout)["sound"]
+    spent = json.loads(run("budget", str(data / "t.csv"), "--json").stdout)
+    assert len(spent["charges"]) == 1 and spent["neighbours"] == "replace-one"
+    shown = run("budget", str(data / "t.csv"), "--limit-epsilon", "1.2", "--limit-delta", "1e-6")
+    assert shown.exit_code == 0 and "Limit: epsilon 1.2" in shown.stdout
+    refused = release(data, "--epsilon", "1", out="out2")
+    assert refused.exit_code == 3 and "nothing was charged" in refused.stderr
+
+
+def test_add_remove_one(data: Path) -> None:
+    made = release(data, "--epsilon", "1", "--delta", "1e-6", "--neighbours", "add-remove-one", "--json")
+    assert made.exit_code == 0 and json.loads(made.stdout)["neighbours"] == "add-remove-one"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--epsilon", "0"],
+        ["--epsilon", "nan"],
+        ["--epsilon", "inf"],
+        ["--epsilon", "lots"],
+        ["--epsilon", "1", "--delta", "1"],
+        ["--epsilon", "1", "--delta", "0.01"],
+        ["--epsilon", "1", "--mechanism", "magic"],
+        ["--epsilon", "1", "--workload", "9-way"],
+        ["--epsilon", "1", "--workload", "nowhere.yaml"],
+        ["--epsilon", "1", "--set", "rounds"],
+        ["--epsilon", "1", "--mechanism", "mwem", "--set", "rounds=x"],
+        ["--epsilon", "1", "--rows", "0"],
+        ["--epsilon", "1", "--neighbours", "x"],
+        ["--epsilon", "1", "--ledger", "/no/such/place/l.jsonl"],
+    ],
+    ids=" ".join,
+)
+def test_bad_arguments_exit_2_with_one_sentence_and_no_charge(data: Path, words: list[str]) -> None:
+    result = release(data, *words)
+    assert result.exit_code == 2
+    assert result.stderr.strip().count("\n") == 0 and result.stderr.strip().endswith(".")
+    assert not (data / "t.csv.ledger.jsonl").exists()
+
+
+def test_missing_things_exit_2(data: Path) -> None:
+    assert run("release", str(data / "no.csv"), "--schema", str(data / "schema.json"), "--epsilon", "1", "--out", str(data / "o")).exit_code == 2
+    assert run("release", str(data / "t.csv"), "--schema", str(data / "no.json"), "--epsilon", "1", "--out", str(data / "o")).exit_code == 2
+    assert run("release", str(data / "t.csv")).exit_code == 2
+    assert run("budget", str(data / "t.csv")).exit_code == 2
+    assert run("verify", str(data)).exit_code == 1
+    assert run("nonsense").exit_code == 2
+
+
+def test_a_folder_in_use_is_refused_before_anything_is_spent(data: Path) -> None:
+    result = run("release", str(data / "t.csv"), "--schema", str(data / "schema.json"), "--epsilon", "1", "--out", str(data))
+    assert result.exit_code == 2 and "not empty" in result.stderr
+    assert not (data / "t.csv.ledger.jsonl").exists()
+
+
+def test_a_damaged_ledger_exits_4(data: Path) -> None:
+    (data / "t.csv.ledger.jsonl").write_text("nonsense\n")
+    assert release(data, "--epsilon", "1").exit_code == 4
+
+
+def test_a_tampered_bundle_exits_1(data: Path) -> None:
+    assert release(data, "--epsilon", "1").exit_code == 0
+    manifest = json.loads((data / "out/manifest.json").read_text())
+    manifest["certificate"]["alpha"] /= 2
+    (data / "out/manifest.json").write_text(json.dumps(manifest))
+    result = run("verify", str(data / "out"))
+    assert result.exit_code == 1 and "NOT" in result.stdout
+
+
+def test_mechanisms_and_schema_check(data: Path) -> None:
+    names = [m["name"] for m in json.loads(run("mechanisms", "--json").stdout)]
+    assert {"independent", "mwem"} <= set(names)
+    assert "independent" in run("mechanisms").stdout
+    good = run("schema", "check", str(data / "schema.json"), str(data / "t.csv"))
+    assert good.exit_code == 0 and "24 possible records" in good.stdout
+    assert json.loads(run("schema", "check", str(data / "schema.json"), "--json").stdout)["domain_size"] == "24"
+    (data / "bad.json").write_text('{"a": 3, "a": 4}')
+    assert run("schema", "check", str(data / "bad.json")).exit_code == 2
+
+
+def test_the_demo_runs(tmp_path: Path) -> None:
+    result = run("demo", "--out", str(tmp_path / "d"), "--mechanism", "independent", "--json")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "d/release/report.html").stat().st_size > 20_000
+
+
+BAD_CELLS = ["", "nan", "-1", "99999999999999999999", "1e400", SECRET, '"', "\x00", "é", "2020-13-45", "=cmd()", "a,b"]
+
+
+@pytest.mark.parametrize("cell", BAD_CELLS)
+def test_one_bad_cell_changes_nothing_that_can_be_seen(data: Path, cell: str) -> None:
+    """Neighbour silence: same exit code, same messages, same output schema with and without a bad cell."""
+    good = pd.DataFrame(small_table(), columns=list("abc"))
+    bad = good.astype(object)
+    bad.iloc[3, 1] = cell
+    seen = []
+    for name, frame in (("good", good), ("bad", bad)):
+        (data / name).mkdir()
+        frame.to_csv(data / name / "t.csv", index=False)
+        words = ["release", str(data / name / "t.csv"), "--schema", str(data / "schema.json"), "--epsilon", "1", "--out", str(data / name / "o")]
+        result = run(*words, "--rows", "50")
+        assert SECRET not in result.output
+        text = "".join(c for c in result.output if not c.isdigit()).replace(name, "X")
+        lines = [line.split() for line in text.splitlines() if "━" not in line and "within" not in line and "alpha" not in line]
+        seen.append((result.exit_code, [line[:1] for line in lines], (data / name / "o/schema.json").read_text()))
+    assert seen[0] == seen[1]
+
+
+def test_an_unexpected_failure_shows_no_traceback(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import understudy.cli.main as module
+
+    def breaks(*args: object, **options: object) -> None:
+        raise RuntimeError(SECRET)
+
+    monkeypatch.setattr(module, "make_release", breaks)
+    result = release(data, "--epsilon", "1")
+    assert result.exit_code == 1 and SECRET not in result.output and "Traceback" not in result.output
+
+
+def test_interrupted_it_says_what_was_spent(data: Path) -> None:
+    """A real process, a real signal."""
+    pd.DataFrame(np.tile(small_table(), (3000, 1)), columns=list("abc")).to_parquet(data / "big.parquet")
+    words = ["release", str(data / "big.parquet"), "--schema", str(data / "schema.json"), "--epsilon", "1", "--out", str(data / "o"), "--mechanism", "mwem"]
+    code = "import sys; from understudy.cli.main import main; main(sys.argv[1:])"
+    process = subprocess.Popen([sys.executable, "-c", code, *words, "--set", "rounds=500"], stderr=subprocess.PIPE, env={**os.environ, "COLUMNS": "300"})
+    ledger = data / "big.parquet.ledger.jsonl"
+    for _ in range(600):
+        if ledger.exists() and ledger.stat().st_size:
+            break
+        process.poll()
+        import time
+
+        time.sleep(0.05)
+    process.send_signal(2)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and b"counts as spent" in errors
+    assert "KeyboardInterrupt" in json.loads(run("budget", str(data / "big.parquet"), "--json").stdout)["notes"][0]

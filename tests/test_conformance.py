@@ -1,0 +1,206 @@
+"""Whatever is found in a folder passes the same suite; and the suite has been seen to fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import understudy as us
+from understudy.checks import SMALL, check_mechanism, check_query_class, check_source, small_table, source_kinds
+from understudy.fence import side_doors
+from understudy.game import Model, NoWatcher, Played, play
+from understudy.mechanisms.base import available_mechanisms
+from understudy.mechanisms.independent import Independent
+from understudy.players.measuring import MeasureAll, one_way
+from understudy.queries.base import Neighbours
+from understudy.queries.marginal import Marginal
+from understudy.queries.workload import query_classes
+from understudy.sources.memory import MemorySource
+from understudy.tally import Counts
+
+PACKAGE = Path(us.__file__).parent
+
+
+@pytest.mark.parametrize("name", available_mechanisms())
+def test_mechanism(name: str) -> None:
+    check_mechanism(available_mechanisms()[name])
+
+
+@pytest.mark.parametrize("name", query_classes())
+def test_query_class(name: str) -> None:
+    for seed in range(3):
+        check_query_class(query_classes()[name], seed)
+
+
+@pytest.mark.parametrize("name", source_kinds())
+def test_source(name: str) -> None:
+    check_source(source_kinds()[name], query_classes())
+
+
+def test_the_folders_hold_what_they_should() -> None:
+    assert {"independent", "mwem"} <= set(available_mechanisms())
+    assert {"marginal", "symmetric"} <= set(query_classes())
+    assert {"MemorySource", "DuckDBSource"} <= set(source_kinds())
+
+
+# ---------------------------------------------------------------------- the kit has been seen to fail
+
+
+class Uniform:
+    def shares(self, part: us.Marginal) -> np.ndarray:
+        return np.full(part.size, 1 / part.size)
+
+    def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        return np.column_stack([rng.integers(0, size, count) for size in SMALL.shape]).astype(np.int32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ignorant(Independent):
+    """Spends, and learns nothing."""
+
+    name: ClassVar[str] = "ignorant"
+
+    def play(self, brief: Any, meter: Any, rng: Any, watcher: Any) -> Played:
+        return Played(Uniform(), super().play(brief, meter, rng, watcher).findings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stingy(Independent):
+    """Leaves half of the budget."""
+
+    name: ClassVar[str] = "stingy"
+
+    def play(self, brief: Any, meter: Any, rng: Any, watcher: Any) -> Played:
+        from understudy.players.product import Product
+
+        return play(Product(brief.schema), MeasureAll(meter, one_way(brief.schema), rho=meter.left / 2), rounds=1, watcher=watcher)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clinging(Independent):
+    """Its model looks at the meter again."""
+
+    name: ClassVar[str] = "clinging"
+
+    def play(self, brief: Any, meter: Any, rng: Any, watcher: Any) -> Played:
+        class Looks(Uniform):
+            def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
+                meter.measure(Marginal.of(SMALL, ["a"]), rho=Fraction(1, 10**6))
+                return super().rows(count, rng)
+
+        return Played(Looks(), super().play(brief, meter, rng, watcher).findings)
+
+
+class Thawed(Independent):
+    """Not a dataclass of its own is fine; a missing name is not."""
+
+    name: ClassVar[str] = ""
+
+
+@pytest.mark.parametrize(("kind", "what"), [(Ignorant, "learns"), (Stingy, "spends"), (Clinging, "closed"), (Thawed, "documented")])
+def test_a_bad_mechanism_fails(kind: type[us.Mechanism], what: str) -> None:
+    with pytest.raises((AssertionError, us.InputError), match=what):
+        check_mechanism(kind)
+
+
+class Understated(Marginal):
+    kind: ClassVar[str] = "understated"
+
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        return 1
+
+
+def test_a_query_class_that_understates_its_sensitivity_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("understudy.checks.part_from_dict", lambda data, schema: Understated.from_dict(data, schema))
+    with pytest.raises(AssertionError, match="L2 squared"):
+        check_query_class(Understated)
+
+
+class Forgetful(MemorySource):
+    def count(self, column_sets: Sequence[tuple[int, ...]]) -> list[Counts]:
+        return [Counts(c.cells, np.maximum(c.values - 1, 0), c.keys) for c in super().count(column_sets)]
+
+
+def test_a_source_that_miscounts_fails() -> None:
+    with pytest.raises(AssertionError, match="wrong counts"):
+        check_source(Forgetful, query_classes())
+
+
+# ---------------------------------------------------------------------- the fence
+
+
+def test_nobody_goes_around_the_meter() -> None:
+    assert side_doors(PACKAGE) == []
+
+
+SIDE_DOORS = {
+    "players/peek.py": "from understudy.sources import open_source",
+    "mechanisms/peek.py": "import understudy.sources.memory as m",
+    "game.py": "from understudy import sources",
+    "bundle/peek.py": "from ..sources import base",
+    "cli/peek.py": "import importlib\nimportlib.import_module('understudy.sources.duckdb')",
+    "synthesis/peek.py": "def f(meter):\n    return meter._exact",
+    "players/look.py": "def f(meter):\n    return meter._look([])",
+    "privacy/seeded.py": "import numpy as np\nrng = np.random.default_rng(0)",
+    "privacy/seeded2.py": "import random",
+    "privacy/talks.py": "print('exact')",
+    "sources/logs.py": "import logging",
+    "bundle/pickles.py": "import pickle",
+    "mechanisms/noise.py": "from understudy.privacy.noise import Noise\nn = Noise()",
+}
+
+
+@pytest.mark.parametrize("place", SIDE_DOORS)
+def test_the_fence_notices_a_side_door(place: str, tmp_path: Path) -> None:
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / place).write_text(SIDE_DOORS[place])
+    (found,) = {line.split(":")[0] for line in side_doors(tmp_path)}
+    assert found == place
+
+
+def test_the_room_may_open_its_own_door(tmp_path: Path) -> None:
+    (tmp_path / "privacy").mkdir()
+    (tmp_path / "privacy/meter.py").write_text("from understudy.sources import Source")
+    assert side_doors(tmp_path) == []
+
+
+# ---------------------------------------------------------------------- the loop
+
+
+class Scripted:
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    def propose(self) -> Model:
+        self.log.append("propose")
+        return Uniform()
+
+    def learn(self, findings: Any) -> None:
+        self.log.append("learn")
+
+    def result(self) -> Model:
+        self.log.append("result")
+        return Uniform()
+
+    def point(self, model: Model) -> list[Any]:
+        self.log.append("point")
+        return ["found"] if self.log.count("point") < 3 else []
+
+
+def test_the_loop_proposes_points_learns_and_stops_when_nothing_is_found() -> None:
+    both = Scripted()
+    played = play(both, both, rounds=10, watcher=NoWatcher())
+    assert both.log == ["propose", "point", "learn"] * 2 + ["propose", "point", "result"]
+    assert played.findings == ("found", "found")
+
+
+def test_public_names_are_these() -> None:
+    assert sorted(us.__all__) == us.__all__
+    assert all(hasattr(us, name) for name in us.__all__) and len(us.__all__) <= 45
+    assert small_table().shape == (600, 3)

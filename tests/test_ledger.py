@@ -1,0 +1,223 @@
+"""The ledger never under-counts: not when killed, not when shared, not when tampered with."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from understudy.errors import BudgetRefused, LedgerDamaged, ParameterError
+from understudy.privacy import Budget, FileLedger, ProcessLedger
+from understudy.privacy import events as ev
+from understudy.queries.base import Neighbours
+
+REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE_ONE
+
+
+def charge(rho: Fraction = Fraction(1, 400)) -> tuple[ev.Event, ...]:
+    return (ev.Reservation(what="release", rho=rho),)
+
+
+def test_charges_add_up_across_openings(tmp_path: Path) -> None:
+    for _ in range(3):
+        FileLedger(tmp_path / "l.jsonl").reserve("r", charge(), REPLACE)
+    state = FileLedger(tmp_path / "l.jsonl").read()
+    assert state.spent.rho == Fraction(3, 400) and state.neighbours is REPLACE and len(state.charges) == 3
+
+
+def test_a_limit_is_kept_to_the_last_unit(tmp_path: Path) -> None:
+    ledger = FileLedger(tmp_path / "l.jsonl")
+    ledger.set_limit(Budget.zcdp(Fraction(1, 200)))
+    ledger.reserve("one", charge(), REPLACE)
+    with pytest.raises(BudgetRefused, match="limit"):
+        ledger.reserve("too much", charge(Fraction(1, 400) + Fraction(1, 10**50)), REPLACE)
+    ledger.reserve("two", charge(), REPLACE)
+    with pytest.raises(BudgetRefused):
+        ledger.reserve("three", charge(Fraction(1, 10**50)), REPLACE)
+    assert ledger.read().spent.rho == Fraction(1, 200)
+
+
+def test_an_epsilon_limit_composes_tightly(tmp_path: Path) -> None:
+    ledger = FileLedger(tmp_path / "l.jsonl")
+    ledger.set_limit(Budget.of(epsilon=2, delta=1e-9))
+    one = Budget.of(epsilon=1, delta=1e-9).rho
+    granted = 0
+    with pytest.raises(BudgetRefused, match="epsilon"):
+        for _ in range(10):
+            ledger.reserve("r", charge(one), REPLACE)
+            granted += 1
+    assert granted == 3  # four would fit if epsilons were added in squares, two if they were just added
+
+
+def test_a_limit_below_what_is_spent_is_refused(tmp_path: Path) -> None:
+    ledger = FileLedger(tmp_path / "l.jsonl")
+    ledger.reserve("r", charge(Fraction(1)), REPLACE)
+    with pytest.raises(ParameterError, match="already spent"):
+        ledger.set_limit(Budget.zcdp(Fraction(1, 2)))
+
+
+def test_relations_are_not_mixed(tmp_path: Path) -> None:
+    for ledger in (FileLedger(tmp_path / "l.jsonl"), ProcessLedger()):
+        ledger.reserve("r", charge(), REPLACE)
+        with pytest.raises(BudgetRefused, match="add-remove-one"):
+            ledger.reserve("r", charge(), ADD)
+
+
+def test_an_unknown_event_is_refused_before_the_file_exists(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="no known cost"):
+        FileLedger(tmp_path / "l.jsonl").reserve("r", (ev.Event(what="x"),), REPLACE)
+    assert not (tmp_path / "l.jsonl").exists()
+
+
+def test_beside_a_file_a_glob_and_a_link(tmp_path: Path) -> None:
+    data = tmp_path / "people.csv"
+    data.write_text("a\n1\n")
+    assert FileLedger.beside(data).path == tmp_path.resolve() / "people.csv.ledger.jsonl"
+    (tmp_path / "link.csv").symlink_to(data)
+    assert FileLedger.beside(tmp_path / "link.csv").path == FileLedger.beside(data).path
+    (tmp_path / "parts").mkdir()
+    for pattern in ("parts/*.parquet", "parts/a*.parquet", "parts/**/x.parquet"):
+        assert FileLedger.beside(f"{tmp_path}/{pattern}").path == tmp_path.resolve() / "parts" / "understudy.ledger.jsonl"
+
+
+def test_an_unwritable_place_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="--ledger"):
+        FileLedger(tmp_path / "no" / "such" / "folder.jsonl").reserve("r", charge(), REPLACE)
+
+
+# ---------------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize("damage", ["edit", "delete", "swap", "garbage", "empty_line"])
+def test_damage_in_the_middle_stops_everything(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "l.jsonl"
+    for i in range(4):
+        FileLedger(path).reserve(f"r{i}", charge(), REPLACE)
+    lines = path.read_text().splitlines(keepends=True)
+    if damage == "edit":
+        lines[1] = lines[1].replace("1/400", "1/900")
+    elif damage == "delete":
+        del lines[1]
+    elif damage == "swap":
+        lines[1], lines[2] = lines[2], lines[1]
+    elif damage == "garbage":
+        lines.insert(2, "not a record\n")
+    else:
+        lines.insert(2, "\n")
+    path.write_text("".join(lines))
+    before = path.read_bytes()
+    for use in (FileLedger(path).read, lambda: FileLedger(path).reserve("x", charge(), REPLACE)):
+        with pytest.raises(LedgerDamaged, match="Restore"):
+            use()
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("keep", [1, 40, 200])
+def test_a_torn_last_line_is_vouched_for_and_work_goes_on(tmp_path: Path, keep: int) -> None:
+    path = tmp_path / "l.jsonl"
+    for _ in range(3):
+        FileLedger(path).reserve("r", charge(), REPLACE)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:2]) + lines[2][:keep])
+    FileLedger(path).reserve("r", charge(), REPLACE)
+    assert FileLedger(path).read().spent.rho == Fraction(3, 400)
+    assert FileLedger(path).read().spent.rho == Fraction(3, 400)
+
+
+def test_a_complete_record_without_its_line_end_counts(tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    for _ in range(2):
+        FileLedger(path).reserve("r", charge(), REPLACE)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert FileLedger(path).read().spent.rho == Fraction(2, 400)
+    FileLedger(path).reserve("r", charge(), REPLACE)
+    assert FileLedger(path).read().spent.rho == Fraction(3, 400)
+
+
+def test_a_forged_torn_record_does_not_hide_a_charge(tmp_path: Path) -> None:
+    """Garbage is tolerated only where the next record of the chain carries its hash."""
+    path = tmp_path / "l.jsonl"
+    FileLedger(path).reserve("r", charge(), REPLACE)
+    path.write_bytes(b"x\n" + path.read_bytes())
+    with pytest.raises(LedgerDamaged):
+        FileLedger(path).read()
+
+
+def test_not_a_ledger(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text(json.dumps({"a": 1}) + "\n")
+    with pytest.raises(LedgerDamaged):
+        FileLedger(tmp_path / "x.jsonl").read()
+    with pytest.raises(ParameterError, match="no ledger"):
+        FileLedger(tmp_path / "missing.jsonl").read()
+
+
+# ---------------------------------------------------------------------- killed, and shared
+
+SPENDER = """
+import sys
+from fractions import Fraction
+from understudy.privacy import FileLedger
+from understudy.privacy import events as ev
+from understudy.queries.base import Neighbours
+ledger = FileLedger(sys.argv[1])
+print("ready", flush=True)
+while True:
+    ledger.reserve("r", (ev.Reservation(what="release", rho=Fraction(1, 10**6)),), Neighbours.REPLACE_ONE)
+    sys.stdout.write("granted\\n")
+    sys.stdout.flush()
+"""
+
+
+def test_killed_at_50_random_instants_it_never_under_counts(tmp_path: Path) -> None:
+    """A process that was told "granted" may have looked at rows: the ledger must show at least that many."""
+    path, granted, chance = tmp_path / "l.jsonl", 0, random.Random(0)
+    for _ in range(10):
+        spenders = [subprocess.Popen([sys.executable, "-c", SPENDER, str(path)], stdout=subprocess.PIPE) for _ in range(5)]
+        for spender in spenders:
+            assert spender.stdout is not None and spender.stdout.readline() == b"ready\n"
+        for spender in spenders:
+            time.sleep(chance.random() * 0.06)
+            os.kill(spender.pid, signal.SIGKILL)
+        for spender in spenders:
+            output, _ = spender.communicate()
+            granted += output.count(b"granted\n")
+        state = FileLedger(path).read()
+        assert len(state.charges) >= granted
+        assert state.spent.rho == len(state.charges) * Fraction(1, 10**6)
+    assert granted > 50
+    # At most one unreported charge per process: written, but killed before it could say so.
+    assert len(FileLedger(path).read().charges) <= granted + 50
+
+
+def spend_until_refused(path: str, rho: str, counter: multiprocessing.Queue) -> None:
+    count = 0
+    try:
+        while True:
+            FileLedger(path).reserve("r", charge(Fraction(rho)), REPLACE)
+            count += 1
+    except BudgetRefused:
+        counter.put(count)
+
+
+def test_eight_processes_share_one_budget_of_exactly_400_charges(tmp_path: Path) -> None:
+    path = str(tmp_path / "l.jsonl")
+    FileLedger(path).set_limit(Budget.zcdp(1))
+    context = multiprocessing.get_context("spawn")
+    counter: multiprocessing.Queue = context.Queue()
+    processes = [context.Process(target=spend_until_refused, args=(path, "1/400", counter)) for _ in range(8)]
+    for process in processes:
+        process.start()
+    granted = sum(counter.get(timeout=240) for _ in processes)
+    for process in processes:
+        process.join()
+    assert granted == 400
+    assert FileLedger(path).read().spent.rho == 1

@@ -1,0 +1,330 @@
+"""The meter's verbs: exact laws on tiny domains, charge before look, refusals that cost nothing."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from laws import gaussian_pmf, renyi
+
+import understudy.privacy.meter as meter_module
+from understudy.checks import SMALL, check_refuses_overspending, small_table
+from understudy.errors import BudgetRefused, NotSupported, ParameterError
+from understudy.privacy import Measurement, Meter, ProcessLedger
+from understudy.privacy import events as ev
+from understudy.privacy.accountant import Cost, cost_of
+from understudy.privacy.exponential import ScoreTable
+from understudy.privacy.noise import Noise
+from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.marginal import Marginal
+from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, parity
+from understudy.queries.workload import marginals
+from understudy.schema import Schema
+from understudy.sources.memory import MemorySource
+from understudy.tally import CodedRows, Counts
+
+TINY = Schema.from_domain({"x": 2, "y": 2})
+RECORDS = [np.array(r) for r in itertools.product(range(2), range(2))]
+ORDERS = (1.01, 2, 8, 64)
+REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE_ONE
+
+
+class Silence(Noise):
+    """No noise at all: shows the centre of a law, in tests only."""
+
+    def gaussian(self, size: int, sigma: Fraction) -> np.ndarray:
+        return np.zeros(size, np.int64)
+
+
+def meter_on(
+    rows: np.ndarray, *, schema: Schema = TINY, neighbours: Neighbours = REPLACE, noise: Noise | None = None, rho: int = 10, certify: Fraction = Fraction(1, 8)
+) -> Meter:
+    source = MemorySource(rows, schema)
+    return Meter(source, neighbours=neighbours, ledger=ProcessLedger(), play=Cost(Fraction(rho)), certify=certify, label="test", noise=noise)
+
+
+def neighbours_of(rows: np.ndarray, relation: Neighbours) -> Iterator[np.ndarray]:
+    for i, record in itertools.product(range(len(rows)), RECORDS):
+        changed = rows.copy()
+        changed[i] = record
+        if relation is REPLACE:
+            yield changed
+    if relation is ADD:
+        for i in range(len(rows)):
+            yield np.delete(rows, i, axis=0)
+        for record in RECORDS:
+            yield np.vstack([rows, record])
+
+
+BASE = np.array([[0, 0], [0, 1], [1, 1]])
+PARTS: list[QueryClass] = [
+    Marginal.of(TINY, ["x"]),
+    Marginal.of(TINY, ["y", "x"]),
+    Symmetric((all_of(Literal(0, 1)), parity(Literal(0, 1), Literal(1, 1)), any_of(Literal(0, 0), Literal(1, 0)))),
+]
+
+
+@pytest.mark.parametrize("relation", [REPLACE, ADD])
+@pytest.mark.parametrize("part", PARTS, ids=lambda p: p.kind)
+def test_exact_law_of_measure(part: QueryClass, relation: Neighbours) -> None:
+    """The full output law is a product of discrete Gaussians around the counts: its divergence between
+    neighbours is at most what was charged at every order, and close to it for the worst neighbour."""
+    rho = Fraction(1, 40)
+    meter = meter_on(BASE, neighbours=relation, noise=Silence())
+    centre = meter.measure(part, rho=rho)
+    event = meter.events[-1]
+    assert isinstance(event, ev.DiscreteGaussian) and event.sigma_squared == centre.sigma**2
+    charged = float(cost_of(event).rho)
+    assert charged <= float(rho)
+    reach = int(9 * centre.sigma) + 70
+    pmf = gaussian_pmf(float(centre.sigma), reach)
+    worst = dict.fromkeys(ORDERS, 0.0)
+    for other in neighbours_of(BASE, relation):
+        moved = meter_on(other, neighbours=relation, noise=Silence()).measure(part, rho=rho)
+        for a in ORDERS:
+            total = 0.0
+            for shift in (moved.counts - centre.counts).tolist():
+                window = slice(max(0, shift), len(pmf) + min(0, shift))
+                total += renyi(pmf[window], np.roll(pmf, shift)[window], a)
+            worst[a] = max(worst[a], total)
+    for a in ORDERS:
+        assert worst[a] <= a * charged * (1 + 1e-6)
+        if isinstance(part, Marginal):
+            assert worst[a] > 0.9 * a * charged
+
+
+def captured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[np.ndarray, ScoreTable]]:
+    seen: list[tuple[np.ndarray, ScoreTable]] = []
+
+    def spy(noise: Noise, scores: np.ndarray, table: ScoreTable, draws: int) -> np.ndarray:
+        seen.append((scores, table))
+        return np.zeros(draws, np.int64)
+
+    monkeypatch.setattr(meter_module, "draw", spy)
+    return seen
+
+
+def selection_law(scores: np.ndarray, table: ScoreTable) -> np.ndarray:
+    weights = table.weights(np.clip(scores, 0, table.top))
+    total = sum(weights)
+    return np.asarray([float(Fraction(w, total)) for w in weights])
+
+
+@pytest.mark.parametrize("relation", [REPLACE, ADD])
+@pytest.mark.parametrize(("signed", "multiplier", "draws"), [(False, 1, 1), (True, 1, 1), (True, 3, 2)])
+def test_exact_law_of_select(relation: Neighbours, signed: bool, multiplier: int, draws: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = captured(monkeypatch)
+    rho = Fraction(1, 10)
+
+    def law_on(rows: np.ndarray) -> tuple[np.ndarray, float]:
+        meter = meter_on(rows, neighbours=relation)
+        if relation is ADD:
+            monkeypatch.setattr(Meter, "rows", property(lambda self: 3))  # a released total, the same for both tables
+        shares = [np.full(part.size, 0.4) for part in PARTS]
+        meter.select(PARTS, shares, rho=rho, signed=signed, multiplier=multiplier, draws=draws)
+        return selection_law(*seen[-1]), float(cost_of(meter.events[-1]).rho)
+
+    base, charged = law_on(BASE)
+    assert 0.999 * float(rho) < charged <= float(rho)
+    worst = 0.0
+    for other in neighbours_of(BASE, relation):
+        moved, _ = law_on(other)
+        for a in ORDERS:
+            divergence = draws * renyi(base, moved, a)  # independent draws from one law
+            assert divergence <= a * charged * (1 + 1e-9)
+            worst = max(worst, divergence / (a * charged))
+    assert worst > 0.05  # the test sees the mechanism at all
+
+
+def test_select_is_tight_for_its_worst_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two cells at equal error, pushed apart by replacing one row: catches half or double kappa."""
+    seen = captured(monkeypatch)
+    part = Marginal.of(TINY, ["x"])
+    shares = [np.array([0.5, 0.5])]
+    rows, other = np.array([[0, 0]] * 10 + [[1, 0]] * 10), np.array([[0, 0]] * 11 + [[1, 0]] * 9)
+    laws = []
+    for table in (rows, other):
+        meter = meter_on(table)
+        meter.select([part], shares, rho=Fraction(1, 2000), signed=True)
+        laws.append(selection_law(*seen[-1]))
+    charged = float(cost_of(meter.events[-1]).rho)
+    # Signed candidates x=0, x=1 and their negations move by -1, +1, +1, -1.
+    for a in (1.01, 2):
+        assert renyi(laws[0], laws[1], a) > 0.95 * a * charged
+
+
+def test_select_points_at_the_worst_answer() -> None:
+    table = small_table(2000)
+    part = Marginal.of(SMALL, ["a"])
+    exact = part.counts(CodedRows(table, SMALL.shape)).dense() / 2000
+    wrong = exact.copy()
+    wrong[2] += 0.3
+    (choice,) = meter_on(table, schema=SMALL).select([part], [wrong], rho=Fraction(1))
+    assert (choice.part, choice.index, choice.sign) == (part, 2, 1)
+    (choice,) = meter_on(table, schema=SMALL).select([part], [wrong], rho=Fraction(1), signed=True)
+    assert (choice.index, choice.sign) == (2, -1)
+
+
+@pytest.mark.parametrize("relation", [REPLACE, ADD])
+def test_certify_moves_by_at_most_one(relation: Neighbours, monkeypatch: pytest.MonkeyPatch) -> None:
+    if relation is ADD:
+        monkeypatch.setattr(Meter, "rows", property(lambda self: 3))
+    answers = [Counts(part.size, np.full(part.size, 2)) for part in PARTS]
+
+    def largest(rows: np.ndarray) -> int:
+        return meter_on(rows, neighbours=relation, noise=Silence()).certify(PARTS, answers, 5).noisy_largest_error
+
+    base = largest(BASE)
+    moves = {largest(other) - base for other in neighbours_of(BASE, relation)}
+    assert moves <= {-1, 0, 1} and len(moves) > 1
+
+
+def test_certify_charges_what_was_set_aside_once() -> None:
+    meter = meter_on(BASE)
+    answers = [Counts(part.size, np.full(part.size, 2)) for part in PARTS]
+    meter.certify(PARTS, answers, 5)
+    assert float(cost_of(meter.events[-1]).rho) == pytest.approx(1 / 8, rel=3e-3)
+    assert cost_of(meter.events[-1]).rho <= Fraction(1, 8)
+    with pytest.raises(BudgetRefused):
+        meter.certify(PARTS, answers, 5)
+
+
+def test_sparse_and_dense_certificates_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = small_table(300)
+    part = Marginal.of(SMALL, ["a", "b", "c"])
+    released = part.counts(CodedRows(small_table(90, seed=3), SMALL.shape))
+    keys = np.flatnonzero(released.values)
+    sparse = Counts(part.size, released.values[keys], keys)
+    found = [meter_on(rows, schema=SMALL, noise=Silence()).certify([part], [answer], 90).noisy_largest_error for answer in (released, sparse)]
+    assert found[0] == found[1]
+    truth = part.counts(CodedRows(rows, SMALL.shape)).dense()
+    assert found[0] == np.abs(truth - np.floor(300 * released.values / 90 + 0.5)).max()
+
+
+# ---------------------------------------------------------------------- order: check, charge, look
+
+
+class Tripwire(MemorySource):
+    """A source that records how much had been charged whenever somebody looks."""
+
+    meter: Meter | None = None
+    looked: list[int]
+
+    def count(self, column_sets: Sequence[tuple[int, ...]]) -> list[Counts]:
+        if any(column_sets):
+            assert self.meter is not None
+            self.looked.append(len(self.meter.events))
+        return super().count(column_sets)
+
+
+def tripwired() -> tuple[Meter, Tripwire]:
+    source = Tripwire(BASE, TINY)
+    source.looked = []
+    meter = Meter(source, neighbours=REPLACE, ledger=ProcessLedger(), play=Cost(Fraction(1)), certify=Fraction(1), label="t")
+    source.meter = meter
+    return meter, source
+
+
+def test_every_verb_charges_before_it_looks() -> None:
+    part = Marginal.of(TINY, ["x"])
+    for verb in (
+        lambda m: m.measure(part, rho=Fraction(1, 2)),
+        lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2)),
+        lambda m: m.certify([part], [Counts(2, np.array([1, 1]))], 2),
+    ):
+        meter, source = tripwired()
+        verb(meter)
+        assert source.looked == [1]
+
+
+def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
+    part, wide = Marginal.of(TINY, ["x"]), Marginal((0, 1), (5000, 5000))
+    refusals = [
+        (BudgetRefused, lambda m: m.measure(part, rho=Fraction(2))),
+        (BudgetRefused, lambda m: m.select([part], [np.zeros(2)], rho=Fraction(2))),
+        (ParameterError, lambda m: m.measure(part, rho=Fraction(0))),
+        (ParameterError, lambda m: m.select([part], [np.zeros(3)], rho=Fraction(1, 2))),
+        (ParameterError, lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2), draws=0)),
+        (ParameterError, lambda m: m.certify([part], [Counts(3, np.zeros(3, np.int64))], 2)),
+        (NotSupported, lambda m: m.measure(wide, rho=Fraction(1, 2))),
+    ]
+    for error, verb in refusals:
+        meter, source = tripwired()
+        with pytest.raises(error):
+            verb(meter)
+        assert source.looked == [] and meter.events == ()
+    check_refuses_overspending(meter_on(small_table(), schema=SMALL))
+
+
+def test_the_ledger_is_charged_before_the_meter_exists() -> None:
+    class Refuses(ProcessLedger):
+        def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> None:
+            raise BudgetRefused("no")
+
+    source = Tripwire(BASE, TINY)
+    source.looked = []
+    with pytest.raises(BudgetRefused):
+        Meter(source, neighbours=REPLACE, ledger=Refuses(), play=Cost(Fraction(1)), certify=Fraction(1), label="t")
+    assert source.looked == []
+
+
+def test_a_mechanism_cannot_spend_the_certificate() -> None:
+    meter = meter_on(BASE, certify=Fraction(5))
+    with pytest.raises(BudgetRefused, match="left"):
+        meter.measure(Marginal.of(TINY, ["x"]), rho=Fraction(11))
+
+
+def test_exactly_the_allowance_can_be_spent() -> None:
+    meter = meter_on(BASE)
+    sigma_one = ev.DiscreteGaussian(what="m", sigma_squared=Fraction(1, 10), l2_squared=2)
+    meter._play.charge(sigma_one)
+    assert meter.left == 0
+    with pytest.raises(BudgetRefused):
+        meter._play.charge(ev.DiscreteGaussian(what="m", sigma_squared=Fraction(10**30), l2_squared=1))
+
+
+# ---------------------------------------------------------------------- n, and what leaks
+
+
+def test_n_is_private_under_add_remove() -> None:
+    meter = meter_on(BASE, neighbours=ADD)
+    with pytest.raises(ParameterError, match="private"):
+        _ = meter.rows
+    with pytest.raises(ParameterError, match="private"):
+        meter.select([PARTS[0]], [np.zeros(2)], rho=Fraction(1, 2))
+    found = meter.release_total(rho=Fraction(1, 100))
+    assert isinstance(found, Measurement) and found.sigma**2 >= 50
+    assert meter.rows == max(1, int(found.counts[0]))
+
+
+def test_n_is_free_under_replace_one_and_costs_under_add_remove() -> None:
+    free = meter_on(BASE)
+    assert free.rows == 3 and free.events == ()
+    private = meter_on(BASE, neighbours=ADD)
+    private.release_total(rho=Fraction(1, 2))
+    assert cost_of(private.events[0]).rho == pytest.approx(0.5, rel=3e-3)
+
+
+def test_a_meter_tells_nothing_by_itself() -> None:
+    meter = meter_on(small_table(), schema=SMALL)
+    meter.measure(Marginal.of(SMALL, ["a"]), rho=Fraction(1))
+    assert "600" not in repr(meter)
+    for copy_it in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="never pickled"):
+            copy_it(meter)
+    meter.close()
+    with pytest.raises(ParameterError, match="closed"):
+        meter.measure(Marginal.of(SMALL, ["b"]), rho=Fraction(1))
+
+
+def test_measurements_are_unbiased_and_have_their_sigma() -> None:
+    part = marginals(SMALL, k=1).parts[0]
+    draws = np.array([meter_on(small_table(), schema=SMALL).measure(part, rho=Fraction(1, 100)).counts for _ in range(400)])
+    truth = part.counts(CodedRows(small_table(), SMALL.shape)).dense()
+    assert np.all(np.abs(draws.mean(axis=0) - truth) < 6 * 10 / 20)
+    assert np.all(np.abs(draws.std(axis=0) / 10 - 1) < 0.25)
