@@ -180,6 +180,8 @@ def read_query(spec: Any, schema: Schema) -> Query:
     if len(rest) != 1:
         raise WorkloadError("Each query needs exactly one of all_of, any_of, at_least (with t), parity or not.")
     name, body = next(iter(rest.items()))
+    if "t" in spec and name != "at_least":
+        raise WorkloadError("A query has a t, which belongs beside at_least and nowhere else.")
     if name == "not":
         return ~read_query(body, schema)
     literals = _read_literals(body, schema)
