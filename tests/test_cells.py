@@ -209,7 +209,7 @@ def test_decoded_cells_encode_to_the_same_codes(col: Column) -> None:
     [
         ("categorical", pa.string()), ("ordered", pa.string()), ("numeric categories", pa.int64()), ("boolean", pa.bool_()),
         ("integer", pa.int64()), ("integer bins", pa.int64()), ("integer cuts", pa.int64()), ("year", pa.int64()), ("real", pa.float64()),
-        ("date month", pa.date32()), ("date bins", pa.date32()), ("datetime hour", pa.timestamp("s")),
+        ("date month", pa.date32()), ("date bins", pa.date32()), ("datetime hour", pa.timestamp("us")),
     ],
 )  # fmt: skip
 def test_cells_come_back_in_the_users_own_type(name: str, kind: pa.DataType) -> None:

@@ -220,8 +220,8 @@ def test_the_seed_chooses_the_sample() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "+", "3", "way", "0-way", "5-way", "-1-way", "2-way:", "2-way:0", "2-way:3@", "2-way:3@4294967296", "2-way@3", "2 way", "2-way:3@-1",
-     "2-way+", "9" * 5000 + "-way", "2-way:" + "9" * 5000, "٣-way", "2.0-way"],
+    ["", "+", "3", "way", "0-way", "5-way", "-1-way", "2-way:", "2-way:0", "2-way:3@", "2-way:3@4294967296", "2-way@3", "2 way",
+     "2-way:3@-1", "2-way+", "9" * 5000 + "-way", "2-way:" + "9" * 5000, "٣-way", "2.0-way"],
 )  # fmt: skip
 def test_malformed_specifications_are_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(WorkloadError) as problem:
@@ -295,7 +295,8 @@ def test_json_workload_files_are_read_too(tmp_path: Path) -> None:
         "", "[]", "{}", "a: 1\na: 2", "a: [",
         "marginals: 1-way", "marginals: []", "marginal: [1-way]", "marginals: [1-way]\nmore: 1", "marginals: [[]]", "marginals: [5]",
         "marginals: [[nowhere]]", "marginals: [[age, age]]", "marginals: [99-way]",
-        "queries: []", "queries: [age]", "queries: [{}]", "queries: [{most_of: {age: 3}}]", "queries: [{not: {age: 3}}]", "queries: [{not: 3}]",
+        "queries: []", "queries: [age]", "queries: [{}]", "queries: [{most_of: {age: 3}}]", "queries: [{not: 3}]",
+        "queries: [{not: {age: 3}}]",
         "queries: [{all_of: {}}]", "queries: [{all_of: []}]", "queries: [{all_of: age}]", "queries: [{all_of: [age]}]",
         "queries: [{all_of: {age: 3}, any_of: {age: 3}}]", "queries: [{all_of: {age: 3}, t: 1}]",
         "queries: [{at_least: {age: 3}}]", "queries: [{at_least: {age: 3}, t: two}]", "queries: [{at_least: {age: 3}, t: 2}]",

@@ -128,9 +128,7 @@ class Symmetric(QueryClass):
 
     def describe(self, schema: Schema, index: int) -> str:
         query = self.queries[index]
-        words = [
-            f"{schema.names[x.column]} {'=' if x.holds else '!='} {schema.columns[x.column].label(x.value)}" for x in query.literals
-        ]
+        words = [f"{schema.names[x.column]} {'=' if x.holds else '!='} {schema.columns[x.column].label(x.value)}" for x in query.literals]
         counts = [str(i) for i, bit in enumerate(query.table) if bit]
         return f"{' or '.join(counts) or 'none'} of ({', '.join(words)})"
 

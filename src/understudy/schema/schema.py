@@ -146,10 +146,7 @@ class Schema:
             if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or not 1 <= size <= 10**6:
                 raise SchemaError(f"Column {str(name)!r} needs a whole number of codes from 1 to 1,000,000.")
         return cls(
-            tuple(
-                Number(name=str(name), integer=True, edges=tuple(map(float, range(int(size) + 1))))
-                for name, size in domain.items()
-            )
+            tuple(Number(name=str(name), integer=True, edges=tuple(map(float, range(int(size) + 1)))) for name, size in domain.items())
         )
 
     def to_dict(self) -> dict[str, Any]:

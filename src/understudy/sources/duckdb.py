@@ -135,4 +135,3 @@ def parquet_header(file: str) -> list[str]:
 def _literal(file: str) -> str:
     """A file's path in SQL; the names of files may hold what would otherwise be a pattern."""
     return "'" + glob.escape(file).replace("'", "''") + "'"
-

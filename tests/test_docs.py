@@ -1,0 +1,82 @@
+"""What the pages say runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import understudy as us
+from understudy.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
+
+
+def people(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(0, 100, 3000),
+            "sex": rng.choice(["female", "male", "?"], 3000),
+            "income": rng.integers(0, 150000, 3000),
+            "visited": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 730, 3000), unit="D"),
+        }
+    )
+    frame.to_csv(folder / "people.csv", index=False)
+    (folder / "people-schema.yaml").write_text(blocks("README.md", "yaml")[0])
+
+
+def test_the_skeleton_of_a_mechanism_runs() -> None:
+    namespace: dict[str, Any] = {"__name__": "skeleton"}
+    for block in blocks("docs/add-a-mechanism.md", "python"):
+        exec(compile(block, "docs/add-a-mechanism.md", "exec", dont_inherit=True), namespace)
+    assert issubclass(namespace["MeasureEverything"], us.Mechanism)
+
+
+def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    people(tmp_path)
+    for block in blocks("README.md", "python"):
+        exec(compile(block, "README.md", "exec", dont_inherit=True), {})
+    assert (tmp_path / "release/report.html").exists()
+
+
+def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    people(tmp_path)
+    lines = [line.split("#")[0].split() for line in blocks("README.md", "sh")[1].splitlines()]
+    assert len(lines) == 4
+    for words in lines:
+        assert words[0] == "understudy"
+        result = CliRunner().invoke(main, words[1:])
+        assert result.exit_code == 0, (words, result.output)
+
+
+def test_the_pages_that_the_readme_names_exist() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text()):
+        assert (ROOT / target).exists(), target
+
+
+def test_pins_are_names_and_versions_only() -> None:
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+", line), line
+
+
+def test_every_numbered_claim_has_its_proof() -> None:
+    """The meter's docstrings point at sections of PROOFS.md that exist."""
+    room = ROOT / "src/understudy/privacy"
+    proofs = (room / "PROOFS.md").read_text()
+    cited = set(re.findall(r"\((?:PROOFS\.md, )?([AMNL]\d)\)|PROOFS\.md, ([AMNL]\d)", "".join(f.read_text() for f in room.glob("*.py"))))
+    sections = {a or b for a, b in cited}
+    assert {"M1", "M2", "M3", "N3", "N4"} <= sections
+    for section in sections:
+        assert f"**{section}." in proofs, section
