@@ -98,6 +98,9 @@ def test_an_unknown_event_is_refused_never_guessed() -> None:
         ev.ExponentialDraws(what="x", log_weight_shift=Fraction(-1), draws=1),
         ev.ApproximateDP(what="x", epsilon=Fraction(1), delta=Fraction(1)),
         ev.RenyiCurve(what="x", curve=(Fraction(1),)),
+        ev.DiscreteGaussian(what="x", sigma_squared=math.inf, l2_squared=1),  # type: ignore[arg-type]
+        ev.ExponentialDraws(what="x", log_weight_shift=Fraction(1), draws=Fraction(1, 2)),  # type: ignore[arg-type]
+        ev.PureDP(what="x", epsilon=0.1),  # type: ignore[arg-type]
     ],
 )
 def test_malformed_events_are_refused(event: ev.Event) -> None:
@@ -152,3 +155,17 @@ def test_an_allowance_holds_part_by_part() -> None:
     assert Cost(Fraction(1)).within(Cost(Fraction(1), curve))
     assert not Cost(Fraction(1), curve).within(Cost(Fraction(5)))
     assert not Cost(delta=Fraction(1, 10**9)).within(Cost(Fraction(5)))
+
+
+def test_an_allowance_granted_on_a_zcdp_bound_refuses_a_curve_without_one() -> None:
+    curve = tuple(Fraction(1, 100) for _ in ORDERS)
+    granted = Cost(curve=curve, curve_rho=Fraction(1, 10**9))
+    assert not Cost(curve=curve, curve_rho=None).within(granted)
+    assert not Cost(curve=curve, curve_rho=Fraction(1, 10)).within(granted)
+    assert Cost(curve=curve, curve_rho=Fraction(1, 10**9)).within(granted)
+    assert Cost(curve=curve, curve_rho=None).within(Cost(curve=curve, curve_rho=None))
+
+
+def test_a_delta_smaller_than_any_float_still_converts() -> None:
+    budget = Budget.of(epsilon=1, delta="1e-400")
+    assert budget.delta is not None and 0 < epsilon_for(budget.rho, budget.delta) <= Fraction(1000001, 1000000)

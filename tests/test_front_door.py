@@ -21,7 +21,8 @@ from understudy.checks import SMALL, small_table
 from understudy.mechanisms.independent import Independent
 from understudy.privacy import FileLedger
 from understudy.privacy import events as ev
-from understudy.privacy.accountant import total_cost
+from understudy.privacy.accountant import Cost, total_cost
+from understudy.sources.memory import MemorySource
 from understudy.tally import CodedRows
 
 
@@ -187,7 +188,51 @@ def test_a_release_that_dies_has_spent_its_budget(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         make(mechanism=Breaks(), ledger=tmp_path / "l.jsonl")
     state = FileLedger(tmp_path / "l.jsonl").read()
-    assert state.spent.rho > 0 and "KeyboardInterrupt" in state.notes[0]
+    assert state.spent.rho > 0 and "ended early" in state.notes[0]
+
+
+class Fails(Independent):
+    """Breaks after its budget was reserved."""
+
+    def play(self, *args: Any) -> Any:
+        raise ValueError("the cell was 13579")
+
+
+class Refuses(Independent):
+    def play(self, *args: Any) -> Any:
+        raise us.NotSupported("This cannot be done.")
+
+
+class Greedy(Independent):
+    def allowance(self, brief: Any, rho: Fraction) -> Cost:
+        return Cost(100 * rho)
+
+
+def test_a_failure_after_the_reservation_says_that_the_budget_is_spent(tmp_path: Path) -> None:
+    for i, mechanism in enumerate((Fails(), Refuses())):
+        with pytest.raises(us.ReleaseFailed, match="counts as spent") as caught:
+            make(mechanism=mechanism, ledger=tmp_path / f"{i}.jsonl")
+        assert caught.value.exit_code == 5 and not isinstance(caught.value, us.InputError)
+        assert "13579" not in str(caught.value) and caught.value.__context__ is None
+        assert FileLedger(tmp_path / f"{i}.jsonl").read().spent.rho > 0
+
+
+def test_a_mechanism_cannot_ask_for_more_than_was_promised() -> None:
+    with pytest.raises(us.ParameterError, match="more than the promised"):
+        make(mechanism=Greedy())
+
+
+def test_a_marginal_that_cannot_be_numbered_is_refused_before_the_charge(tmp_path: Path) -> None:
+    schema = us.Schema.from_domain({f"c{i}": 10 for i in range(20)})
+    with pytest.raises(us.NotSupported, match="cells"):
+        us.release(np.zeros((9, 20), int), schema=schema, epsilon=1, mechanism="independent", workload="20-way", ledger=tmp_path / "l.jsonl")
+    assert not (tmp_path / "l.jsonl").exists()
+
+
+def test_a_source_opened_with_another_schema_is_refused() -> None:
+    source = MemorySource(np.zeros((9, 1), int), us.Schema.from_domain({"a": 5}))
+    with pytest.raises(us.SourceError, match="another schema"):
+        us.release(source, schema={"a": 1}, epsilon=0.1)
 
 
 def test_an_empty_table_is_not_told_under_add_remove() -> None:

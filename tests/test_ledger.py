@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 import os
@@ -18,6 +19,7 @@ import pytest
 from understudy.errors import BudgetRefused, LedgerDamaged, ParameterError
 from understudy.privacy import Budget, FileLedger, ProcessLedger
 from understudy.privacy import events as ev
+from understudy.privacy import ledger as ledger_module
 from understudy.queries.base import Neighbours
 
 REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE_ONE
@@ -78,13 +80,16 @@ def test_an_unknown_event_is_refused_before_the_file_exists(tmp_path: Path) -> N
     assert not (tmp_path / "l.jsonl").exists()
 
 
-def test_beside_a_file_a_glob_and_a_link(tmp_path: Path) -> None:
+def test_beside_a_file_a_glob_and_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tmp_path / "people.csv"
     data.write_text("a\n1\n")
     assert FileLedger.beside(data).path == tmp_path.resolve() / "people.csv.ledger.jsonl"
     (tmp_path / "link.csv").symlink_to(data)
     assert FileLedger.beside(tmp_path / "link.csv").path == FileLedger.beside(data).path
     (tmp_path / "parts").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert FileLedger.beside("parts/*.csv").path == FileLedger.beside("./parts/*.csv").path == tmp_path.resolve() / "parts" / "understudy.ledger.jsonl"
+    assert FileLedger.beside("*.csv").path == tmp_path.resolve() / "understudy.ledger.jsonl"
     for pattern in ("parts/*.parquet", "parts/a*.parquet", "parts/**/x.parquet"):
         assert FileLedger.beside(f"{tmp_path}/{pattern}").path == tmp_path.resolve() / "parts" / "understudy.ledger.jsonl"
 
@@ -143,8 +148,62 @@ def test_a_complete_record_without_its_line_end_counts(tmp_path: Path) -> None:
     assert FileLedger(path).read().spent.rho == Fraction(3, 400)
 
 
-def test_a_forged_torn_record_does_not_hide_a_charge(tmp_path: Path) -> None:
-    """Garbage is tolerated only where the next record of the chain carries its hash."""
+def test_dying_while_mending_a_torn_line_never_stops_the_ledger(tmp_path: Path) -> None:
+    """Cut the file at every byte of the mend: it opens, and both charges that were granted are still there."""
+    path = tmp_path / "l.jsonl"
+    for _ in range(3):
+        FileLedger(path).reserve("r", charge(), REPLACE)
+    lines = path.read_bytes().splitlines(keepends=True)
+    granted = b"".join(lines[:2])
+    path.write_bytes(granted + lines[2][:50])
+    FileLedger(path).read()
+    mended = path.read_bytes()
+    assert mended.startswith(granted) and lines[2][:50].hex().encode() in mended
+    for cut in range(len(granted), len(mended) + 1):
+        path.write_bytes(mended[:cut])
+        assert FileLedger(path).read().spent.rho == Fraction(2, 400)
+
+
+def test_a_file_put_in_place_of_the_ledger_while_waiting_is_the_one_that_is_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, copy = tmp_path / "l.jsonl", tmp_path / "restored.jsonl"
+    FileLedger(path).reserve("r", charge(), REPLACE)
+    copy.write_bytes(path.read_bytes())
+    real, waits = fcntl.flock, iter([True])
+
+    def slow(fd: int, operation: int) -> None:
+        if next(waits, False):
+            os.replace(copy, path)
+        real(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", slow)
+    FileLedger(path).reserve("r", charge(), REPLACE)
+    assert FileLedger(path).read().spent.rho == Fraction(2, 400)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"kind": "limit", "body": {"rho": "-1"}},
+        {"kind": "limit", "body": {"rho": "1/0"}},
+        {"kind": "charge", "body": {"label": "x", "neighbours": "replace-one", "events": [{"event": "Reservation", "what": "x", "rho": "inf"}]}},
+        {"kind": "charge", "body": {"label": "x", "neighbours": "replace-one", "events": [{"event": "Reservation", "what": "x", "rho": -1}]}},
+        {"kind": "charge", "body": {"label": "x", "neighbours": "add-remove-one", "events": []}},
+        {"kind": "refund", "body": {}},
+        {"kind": "note", "body": {"text": "x"}, "format": 99},
+    ],
+)
+def test_a_record_that_cannot_be_understood_stops_everything(tmp_path: Path, body: dict) -> None:
+    path = tmp_path / "l.jsonl"
+    FileLedger(path).reserve("r", charge(), REPLACE)
+    last = json.loads(path.read_text())
+    record = {"seq": 1, "format": 1, "time": 0, "prev": last["hash"], **body}
+    record["hash"] = ledger_module._hash(record)
+    path.write_text(path.read_text() + json.dumps(record) + "\n")
+    with pytest.raises(LedgerDamaged):
+        FileLedger(path).read()
+
+
+def test_garbage_at_the_start_does_not_hide_a_charge(tmp_path: Path) -> None:
     path = tmp_path / "l.jsonl"
     FileLedger(path).reserve("r", charge(), REPLACE)
     path.write_bytes(b"x\n" + path.read_bytes())
@@ -167,6 +226,7 @@ import sys
 from fractions import Fraction
 from understudy.privacy import FileLedger
 from understudy.privacy import events as ev
+from understudy.privacy import ledger as ledger_module
 from understudy.queries.base import Neighbours
 ledger = FileLedger(sys.argv[1])
 print("ready", flush=True)

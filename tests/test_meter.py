@@ -14,7 +14,7 @@ from laws import gaussian_pmf, renyi
 
 import understudy.privacy.meter as meter_module
 from understudy.checks import SMALL, check_refuses_overspending, small_table
-from understudy.errors import BudgetRefused, NotSupported, ParameterError
+from understudy.errors import BudgetRefused, NotSupported, ParameterError, SourceError
 from understudy.privacy import Measurement, Meter, ProcessLedger
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, cost_of
@@ -192,6 +192,10 @@ def test_certify_charges_what_was_set_aside_once() -> None:
     assert cost_of(meter.events[-1]).rho <= Fraction(1, 8)
     with pytest.raises(BudgetRefused):
         meter.certify(PARTS, answers, 5)
+    rich = meter_on(BASE, certify=Fraction(40))
+    rich.certify(PARTS, answers, 5)
+    with pytest.raises(BudgetRefused, match="once"):
+        rich.certify(PARTS, answers, 5)
 
 
 def test_sparse_and_dense_certificates_agree(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,6 +290,33 @@ def test_exactly_the_allowance_can_be_spent() -> None:
     assert meter.left == 0
     with pytest.raises(BudgetRefused):
         meter._play.charge(ev.DiscreteGaussian(what="m", sigma_squared=Fraction(10**30), l2_squared=1))
+
+
+def test_queries_of_another_schema_are_refused_not_broadcast() -> None:
+    """One noise value added to five exact counts would give them all away."""
+    narrow = Marginal((0,), (1,))
+    with pytest.raises(ParameterError, match="another schema"):
+        meter_on(small_table(), schema=SMALL).measure(narrow, rho=Fraction(1))
+
+
+def test_whatever_breaks_while_looking_becomes_one_fixed_sentence() -> None:
+    class Breaks(MemorySource):
+        def count(self, column_sets: Sequence[tuple[int, ...]]) -> list[Counts]:
+            if any(column_sets):
+                raise ValueError("the cell was 13579")
+            return super().count(column_sets)
+
+    source = Breaks(BASE, TINY)
+    meter = Meter(source, neighbours=REPLACE, ledger=ProcessLedger(), play=Cost(Fraction(1)), certify=Fraction(1), label="t")
+    with pytest.raises(SourceError) as caught:
+        meter.measure(PARTS[0], rho=Fraction(1, 2))
+    assert "13579" not in str(caught.value) and caught.value.__context__ is None and caught.value.__cause__ is None
+
+
+def test_a_multiplier_must_be_a_sensible_whole_number() -> None:
+    for multiplier in (1.5, 2**45, 0):
+        with pytest.raises(ParameterError):
+            meter_on(BASE).select([PARTS[0]], [np.zeros(2)], rho=Fraction(1, 2), multiplier=multiplier)  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------------- n, and what leaks

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -172,9 +173,11 @@ def test_an_empty_table_counts_nothing(home: Callable[[Rows, Path], Any], tmp_pa
     assert nothing.dense().tolist() == [0] and cities.dense().tolist() == [0] * PEOPLE.shape[1]
 
 
-def test_a_source_is_opened_once() -> None:
+def test_a_source_is_opened_once_and_keeps_its_schema() -> None:
     source = open_source(np.zeros((2, 1), int), Schema.from_domain({"a": 2}))
     assert open_source(source, Schema.from_domain({"a": 2})) is source
+    with pytest.raises(SourceError, match="another schema"):
+        open_source(source, Schema.from_domain({"a": 3}))
 
 
 # ---------------------------------------------------------------------- one row is one row
@@ -323,7 +326,7 @@ def test_blocks_join_up(monkeypatch: pytest.MonkeyPatch) -> None:
         ([[1, 2]], "type 'list' cannot be read"),
         (np.zeros(3), "two dimensions"),
         (np.zeros((3, 5)), "schema's 2 columns"),
-        (pd.DataFrame({"a": [1]}), "'b', which the table does not have; its columns are a"),
+        (pd.DataFrame({"a": [1]}), "no column 'b', which the schema names"),
         (pd.DataFrame([[1, 2, 3]], columns=["a", "b", "b"]), "two columns named 'b'"),
         (pa.table([[1], [2], [3]], names=["a", "b", "a"]), "two columns named 'a'"),
         (pl.DataFrame({"a": pl.Series([1], dtype=pl.Int128), "b": [1]}), "type that Arrow does not know"),
@@ -416,25 +419,22 @@ def test_non_ascii_categories_and_missing_values_match_in_csv(tmp_path: Path) ->
 
 def test_columns_of_files_go_by_place_not_by_the_engines_idea_of_names(tmp_path: Path) -> None:
     """DuckDB's names ignore case, cannot be empty, and give way to folders called like a column."""
-    folder = tmp_path / "city=no" / "it's [1]*"
-    folder.mkdir(parents=True)
-    header = ["", "CITY", "city", 'a "b"', "id"]
-    row = ["0", "Zürich", "東京", "x", "7"]
-    write(folder / "t.csv", as_csv([row], header))
-    pq.write_table(pa.table([[cell] for cell in row], names=header), folder / "t.parquet")
     schema = Schema((PEOPLE["city"], PEOPLE["id"]))
-    for file in ("t.csv", "t.parquet"):
-        assert rows_of(open_source(folder / file, schema)).tolist() == [[2, 7]]
+    row = {"": "0", "CITY": "Zürich", "city": "東京", 'a "b"': "x", "id": "7"}
+    for folder, names in ((tmp_path / "it's [1]*", list(row)), (tmp_path / "city=no", ["id", "city"])):
+        folder.mkdir()
+        write(folder / "t.csv", as_csv([[row[name] for name in names]], names))
+        pq.write_table(pa.table([[row[name]] for name in names], names=names), folder / "t.parquet")
+        for file in ("t.csv", "t.parquet"):
+            assert rows_of(open_source(folder / file, schema)).tolist() == [[2, 7]]
 
 
 def test_a_file_named_like_a_pattern_is_that_file(tmp_path: Path) -> None:
-    for name in ("x*.csv", "xy.csv"):
-        write(tmp_path / name, b"city\nno\n")
-    pq.write_table(pa.table({"city": ["no"]}), tmp_path / "x[y].parquet")
-    pq.write_table(pa.table({"city": ["no"]}), tmp_path / "xy.parquet")
-    schema = Schema((PEOPLE["city"],))
-    for name in ("x*.csv", "x[y].parquet"):
-        assert len(rows_of(open_source(tmp_path / name, schema))) == 1
+    for name in ("x*", "x[y]", "xy"):
+        write(tmp_path / f"{name}.csv", b"city\nno\n")
+        pq.write_table(pa.table({"city": ["no"]}), tmp_path / f"{name}.parquet")
+    for name, ending in itertools.product(("x*", "x[y]"), ("csv", "parquet")):
+        assert len(rows_of(open_source(tmp_path / f"{name}.{ending}", Schema((PEOPLE["city"],))))) == 1
 
 
 # ---------------------------------------------------------------------- files that are refused
@@ -467,9 +467,10 @@ def test_files_whose_columns_do_not_fit_are_refused_in_a_sentence(tmp_path: Path
     for i, header in enumerate(["a,b", "a,c"]):
         write(tmp_path / f"{i}.csv", f"{header}\n{SECRET},1\n".encode())
     assert "do not all have the same columns" in refusal(tmp_path / "*.csv", schema)
-    assert "'b', which the table does not have; its columns are a, c" in refusal(tmp_path / "1.csv", schema)
+    assert "no column 'b', which the schema names" in refusal(tmp_path / "1.csv", schema)
     assert "two columns named 'b'" in refusal(write(tmp_path / "twice.csv", f"a,b,b\n{SECRET},1,1\n".encode()), schema)
-    assert "none of the schema's columns" in refusal(write(tmp_path / "empty.csv", b""), schema)
+    assert "two columns of one name" in refusal(write(tmp_path / "other.csv", f"a,b,{SECRET},{SECRET}\n0,1,1,1\n".encode()), schema)
+    assert "line of column names" in refusal(write(tmp_path / "empty.csv", b""), schema)
 
 
 @pytest.mark.parametrize("line", [f"{SECRET},0", f"{SECRET},{SECRET}", f'"{SECRET}', f"{SECRET}\r1,2"])
@@ -487,6 +488,20 @@ def test_damaged_files_are_refused_without_a_cell(tmp_path: Path) -> None:
     data = (tmp_path / "u.parquet").read_bytes()
     middle = data.index(SECRET.encode()) - 4
     assert "read to the end" in refusal(write(tmp_path / "v.parquet", data[:middle] + b"\xff" * 400 + data[middle + 400 :]), schema)
+
+
+@pytest.mark.parametrize("kind", [duckdb.InvalidInputException, pa.ArrowInvalid, OSError])
+def test_what_the_engine_says_of_a_value_is_never_passed_on(kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Engine:
+        def sql(self, _: str) -> None:
+            raise kind(f'value "{SECRET}" is not valid')
+
+        def close(self) -> None:
+            pass
+
+    pq.write_table(pa.table({"city": ["no"]}), tmp_path / "t.parquet")
+    monkeypatch.setattr(duckdb, "connect", lambda **_: Engine())
+    assert "read to the end" in refusal(tmp_path / "t.parquet", Schema((PEOPLE["city"],)))
 
 
 # ---------------------------------------------------------------------- wide tables

@@ -7,8 +7,9 @@
     │   ├── SourceError           the table cannot be opened, or does not fit its schema
     │   ├── WorkloadError         the queries are malformed
     │   └── NotSupported          this mechanism cannot serve this request
-    ├── BudgetRefused             the privacy budget does not allow it                    exit code 3
+    ├── BudgetRefused             the privacy budget does not allow it; nothing charged   exit code 3
     ├── LedgerDamaged             the ledger's hash chain is broken                       exit code 4
+    ├── ReleaseFailed             a release died after its budget was reserved: it is spent   exit code 5
     └── BundleError               a release folder is unreadable or fails verification    exit code 1
 
 Messages are sentences: what was called, what was given, what is allowed, what to do next. They
@@ -61,6 +62,12 @@ class LedgerDamaged(UnderstudyError):
     """The ledger file was altered, truncated in the middle, or is not a ledger."""
 
     exit_code = 4
+
+
+class ReleaseFailed(UnderstudyError):
+    """A release that had begun could not be finished; its whole reservation counts as spent."""
+
+    exit_code = 5
 
 
 class BundleError(UnderstudyError):

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from understudy.errors import ParameterError, SourceError
+from understudy.errors import NotSupported, ParameterError, ReleaseFailed, SourceError, UnderstudyError
 from understudy.game import NoWatcher, Played, Watcher
 from understudy.mechanisms.base import Brief, Mechanism, make
 from understudy.mechanisms.choose import choose
 from understudy.privacy import Budget, FileLedger, Measurement, Meter, ProcessLedger
 from understudy.privacy import events as ev
-from understudy.privacy.accountant import total_cost
+from understudy.privacy.accountant import Cost, total_cost
 from understudy.privacy.budget import exact, exact_epsilon
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.meter import public_rows
@@ -30,6 +30,7 @@ from understudy.bundle.answers import Answers
 from understudy.bundle.release import FORMAT, Release
 from understudy.schema import Schema
 from understudy.sources import Source, open_source
+from understudy.tally import LARGEST_TABLE
 
 CERTIFICATE_SHARE = Fraction(1, 20)  # of rho, for the certificate
 TOTAL_SHARE = Fraction(1, 50)  # of rho, for the number of rows when it is private
@@ -95,25 +96,34 @@ def release(
     book = _ledger(ledger, table)
     source = open_source(table, schema)
     budget = Budget.of(epsilon=promised, delta=_delta(delta, relation, source))
-
-    # From here on the budget is spent, whatever happens.
     rng = np.random.default_rng(secure_seed() if seed is None else seed)
     for_certificate = budget.rho * CERTIFICATE_SHARE
+    allowed = chosen.allowance(brief, budget.rho - for_certificate)
+    if not (allowed + Cost(for_certificate)).fits(budget):
+        raise ParameterError(f"The mechanism {chosen.name} asks for more than the promised epsilon and delta allow.")
+
+    # From here on the budget is spent, whatever happens.
     meter = Meter(
         source,
         neighbours=relation,
         ledger=book,
-        play=chosen.allowance(brief, budget.rho - for_certificate),
+        play=allowed,
         certify=for_certificate,
         label=f"{chosen.name}, epsilon {float(promised):.6g}",
     )
+    made, failure = None, ""
     try:
         made = _play(meter, brief, chosen, budget, rows, rng, watcher or NoWatcher())
     except BaseException as problem:
-        book.note(f"ended early ({type(problem).__name__}); the whole reservation counts as spent")
-        raise
+        book.note("a release ended early; its whole reservation counts as spent")
+        if not isinstance(problem, Exception):  # interrupted
+            raise
+        # Our own sentences are safe to repeat; a foreign message might quote a cell.
+        failure = str(problem) if isinstance(problem, UnderstudyError) else "Something unexpected went wrong."
     finally:
         meter.close()
+    if made is None:
+        raise ReleaseFailed(f"{failure} The release had begun, so its whole budget counts as spent.")
     made.manifest["mechanism"]["why"] = reason
     made.manifest["ledger"] = book.where
     made.manifest["seed"] = seed
@@ -154,6 +164,7 @@ def _manifest(
 ) -> dict[str, Any]:
     assert budget.delta is not None
     spent = total_cost(meter.events)
+    epsilon = spent.epsilon_at(budget.delta)
     return {
         "format": FORMAT,
         "made_by": f"understudy {version('understudy')}",
@@ -172,7 +183,7 @@ def _manifest(
         "spent": {
             "rho": str(spent.rho),
             "delta": str(spent.delta),
-            "epsilon": float(spent.epsilon_at(budget.delta) or 0),
+            "epsilon": None if epsilon is None else float(epsilon),
         },
         "events": [ev.to_dict(event) for event in meter.events],
         "measurements": [{"part": m.part.to_dict(brief.schema), "sigma": str(m.sigma)} for m in measurements],
@@ -196,14 +207,19 @@ def _schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
 
 def _workload(given: Workload | str | None, schema: Schema) -> Workload:
     if given is None:
-        return marginals(schema, k=min(2, len(schema)))
-    if isinstance(given, str):
-        return Workload.parse(given, schema)
-    if not isinstance(given, Workload):
+        work = marginals(schema, k=min(2, len(schema)))
+    elif isinstance(given, str):
+        work = Workload.parse(given, schema)
+    elif isinstance(given, Workload):
+        work = given
+    else:
         raise ParameterError("workload must be a Workload, a text such as '3-way:64@7', or the path of a workload file.")
-    if given.schema != schema:
+    if work.schema != schema:
         raise ParameterError("The workload is written for another schema than the table's.")
-    return given
+    widest = max(part.size for part in work)
+    if widest > LARGEST_TABLE:
+        raise NotSupported(f"The workload has a marginal of {widest:,} cells, more than can be numbered; ask for fewer columns.")
+    return work
 
 
 def _neighbours(given: str) -> Neighbours:

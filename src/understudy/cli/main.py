@@ -1,7 +1,8 @@
 """The ``understudy`` command: a thin shell over the public functions.
 
 Exit codes: 0 done; 1 a bundle failed verification, or something unexpected; 2 the request is wrong
-and nothing was charged; 3 the budget does not allow it; 4 the ledger is damaged; 130 interrupted.
+and nothing was charged; 3 the budget does not allow it; 4 the ledger is damaged; 5 a release died and
+its budget is spent; 130 interrupted.
 """
 
 from __future__ import annotations

@@ -65,7 +65,10 @@ class Cost:
         """Whether each part stays inside that of an allowance; exact."""
         curve = self.curve or (Fraction(0),) * len(ORDERS)
         allowed = allowance.curve or (Fraction(0),) * len(ORDERS)
-        return self.rho <= allowance.rho and self.delta <= allowance.delta and all(r <= a for r, a in zip(curve, allowed, strict=True))
+        # An allowance that claims a zCDP bound for its curve was granted on that claim; a curve without one breaks it.
+        bounded = allowance.curve_rho is None or (self.curve_rho is not None and self.curve_rho <= allowance.curve_rho)
+        under = all(r <= a for r, a in zip(curve, allowed, strict=True))
+        return self.rho <= allowance.rho and self.delta <= allowance.delta and under and bounded
 
     def epsilon_at(self, delta: Fraction) -> Fraction | None:
         """An epsilon such that the whole is (epsilon, delta)-DP, rounded up; None when there is none."""
@@ -88,6 +91,11 @@ class Cost:
 
 def cost_of(event: ev.Event) -> Cost:
     """What one event costs. An event type that is not listed here is refused, never guessed."""
+    for name, value in vars(event).items():
+        values = value if isinstance(value, tuple) else (value,)
+        exact = all(isinstance(v, (int, Fraction)) and not isinstance(v, bool) or (v is None and name == "rho") for v in values)
+        whole = name not in ("draws", "l1", "l2_squared") or isinstance(value, int)
+        _require(name == "what" or (exact and whole), f"{name} must be exact")
     match event:
         case ev.DiscreteGaussian(sigma_squared=variance, l2_squared=l2) if type(event) is ev.DiscreteGaussian:
             _require(variance > 0 and l2 >= 0, "a Gaussian needs a positive variance")

@@ -21,7 +21,7 @@ from understudy.errors import ParameterError
 
 DIGITS = 60
 # Each decimal operation below is off by at most one unit in the 60th digit; a few hundred of them,
-# amplified by exponents under 10^6, stay below this.
+# amplified by orders under 10^12, stay below this.
 SLACK = Decimal(10) ** -45
 MOST_EPSILON = 1000
 
@@ -115,7 +115,7 @@ def epsilon_for(rho: Fraction, delta: Fraction) -> Fraction:
     if rho == 0:
         return Fraction(0)
     target = log_of(delta, up=False)
-    low, high = 0.0, float(rho) + 2 * math.sqrt(float(rho) * -math.log(float(delta))) + 1e-9
+    low, high = 0.0, float(rho) + 2 * math.sqrt(float(rho) * -float(target)) + 1e-9
     for _ in range(100):
         middle = (low + high) / 2
         if float(log_delta_zcdp(rho, Fraction(middle))) <= float(target):

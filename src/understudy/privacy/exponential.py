@@ -26,8 +26,9 @@ from understudy.privacy.noise import Noise
 TABLE_ERROR = Fraction(1, 2**61)
 GUARD_BITS = 66
 WORKING_BITS = 96
-MOST_NATS = 2800  # kappa * range beyond this is clipped at a public cap: no sampler needs e^-2800
-STEP = 256
+# Scores beyond MOST_NATS / kappa are clipped to that public cap: candidates that far up tie with each other, which
+# only a table of very many rows with a very sharp selection would notice.
+MOST_NATS = 2800
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,13 @@ class ScoreTable:
         bits = math.ceil(self.kappa * self.top * Fraction(14427, 10000)) + GUARD_BITS  # 1.4427 > 1/ln 2
         fixed = bits + WORKING_BITS
         drops = [self.top - int(u) for u in scores]
-        fine = _powers(self.kappa, STEP, fixed)
-        coarse = _powers(self.kappa * STEP, max(drops, default=0) // STEP + 1, fixed)
-        return [(fine[d % STEP] * coarse[d // STEP]) >> (2 * fixed - bits) for d in drops]
+        step = math.isqrt(self.top) + 1  # sizes depend on public numbers only, not on the scores that occur
+        fine, coarse = _powers(self.kappa, step, fixed), _powers(self.kappa * step, self.top // step + 1, fixed)
+        return [(fine[d % step] * coarse[d // step]) >> (2 * fixed - bits) for d in drops]
 
 
 def _powers(kappa: Fraction, count: int, fixed: int) -> list[int]:
-    """2^fixed * exp(-kappa*i) for i < count, each within ``i + 1`` units."""
+    """2^fixed * exp(-kappa*i) for i < count, each within ``2i + 1`` units: a truncated ratio, a truncated shift."""
     with localcontext(Context(prec=int(fixed * 0.30103) + 30)) as ctx:
         base = ctx.multiply(ctx.divide(Decimal(-kappa.numerator), Decimal(kappa.denominator)).exp(), Decimal(1 << fixed))
         ratio = int(base)

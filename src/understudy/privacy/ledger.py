@@ -119,9 +119,8 @@ class FileLedger:
         if Path(text).exists():
             whole = Path(text).resolve()
             return cls(whole.with_name(whole.name + ".ledger.jsonl"))
-        fixed = Path(text[: min((text.find(c) for c in "*?[" if c in text), default=len(text))])
-        folder = fixed if text[: len(str(fixed)) + 1].endswith("/") or not fixed.name else fixed.parent
-        return cls(folder.resolve() / "understudy.ledger.jsonl")
+        fixed = text[: min((text.find(c) for c in "*?[" if c in text), default=len(text))]
+        return cls(Path(fixed[: fixed.rfind("/") + 1] or ".").resolve() / "understudy.ledger.jsonl")
 
     @property
     def where(self) -> str:
@@ -160,40 +159,53 @@ class FileLedger:
 
     @contextlib.contextmanager
     def _locked(self, *, create: bool) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-        fresh = not self.path.exists()
+        fd = self._open_and_lock(create)
         try:
-            fd = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o600)
-        except OSError as problem:
-            raise ParameterError(f"The ledger {str(self.path)!r} cannot be written ({problem.strerror}); give another place with --ledger.") from None
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX)  # freed by the system if this process dies
-            if fresh:
-                _sync_folder(self.path.parent)
             records, torn = _parse(_read_all(fd))
-            if torn is not None:
+            if not records:
+                _sync_folder(self.path.parent)  # the file's name must survive too, whoever made it
+            if torn:
                 _mend(fd, records, torn)
             yield fd, records
         finally:
             os.close(fd)
 
+    def _open_and_lock(self, create: bool) -> int:
+        while True:
+            try:
+                fd = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o600)
+            except OSError as problem:
+                raise ParameterError(
+                    f"The ledger {str(self.path)!r} cannot be written ({problem.strerror}); give another place with --ledger."
+                ) from None
+            fcntl.flock(fd, fcntl.LOCK_EX)  # freed by the system if this process dies
+            # While we waited somebody may have put another file in its place: a charge in the old one would be lost.
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.fstat(fd), os.stat(self.path)):
+                    return fd
+            os.close(fd)
+
 
 def _statement(records: list[dict[str, Any]]) -> Statement:
-    neighbours, limit, charges, notes = None, None, [], []
+    neighbours: Neighbours | None = None
+    limit, charges, notes = None, [], []
     try:
         for record in records:
             body = record["body"]
             if record["kind"] == "charge":
+                if neighbours not in (None, Neighbours(body["neighbours"])):
+                    raise ValueError("two relations")
                 neighbours = Neighbours(body["neighbours"])
                 charges.append(Charge(record["time"], body["label"], tuple(ev.from_dict(e) for e in body["events"])))
             elif record["kind"] == "limit":
-                limit = Budget(**{name: Fraction(value) for name, value in body.items()})
+                limit = Budget.of(epsilon=body["epsilon"], delta=body["delta"]) if "epsilon" in body else Budget.zcdp(body["rho"])
             elif record["kind"] == "note":
                 notes.append(body["text"])
             elif record["kind"] != "torn":
                 raise ValueError("unknown kind")
         state = Statement(neighbours, limit, tuple(charges), tuple(notes))
-        assert state.spent.rho >= 0
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        _ = state.spent  # every event has a known cost
+    except (KeyError, TypeError, ValueError, ArithmeticError):
         raise LedgerDamaged(DAMAGED.format("holds a record that this version cannot read")) from None
     return state
 
@@ -211,13 +223,13 @@ def _hash(record: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _append(fd: int, records: list[dict[str, Any]], kind: str, body: dict[str, Any], prefix: bytes = b"") -> None:
+def _append(fd: int, records: list[dict[str, Any]], kind: str, body: dict[str, Any]) -> None:
     record: dict[str, Any] = {
         "seq": len(records), "format": FORMAT, "time": round(time.time(), 3), "kind": kind, "body": body,
         "prev": records[-1]["hash"] if records else FIRST_HASH,
     }  # fmt: skip
     record["hash"] = _hash(record)
-    data = prefix + json.dumps(record, separators=(",", ":")).encode() + b"\n"
+    data = json.dumps(record, separators=(",", ":")).encode() + b"\n"
     while data:
         data = data[os.write(fd, data) :]
     os.fsync(fd)
@@ -232,47 +244,44 @@ def _read_all(fd: int) -> bytes:
     return b"".join(pieces)
 
 
-def _parse(data: bytes) -> tuple[list[dict[str, Any]], bytes | None]:
-    """(verified records, an unfinished last line if there is one).
-
-    An unfinished line is a write that died before its fsync returned, so nobody acted on it. It is
-    kept and followed by a record that vouches for its bytes. A complete record that only lacks the
-    line's end is counted: it may have been granted.
-    """
+def _parse(data: bytes) -> tuple[list[dict[str, Any]], bytes]:
+    """(verified records, the bytes of an unfinished last line)."""
     records: list[dict[str, Any]] = []
     *lines, tail = data.split(b"\n")
-    i = 0
-    while i < len(lines):
-        record = _record(lines[i], records)
+    for number, line in enumerate(lines, 1):
+        record = _record(line, records)
         if record is None:
-            # Garbage is allowed only where the next record explains it.
-            after = _record(lines[i + 1], records) if i + 1 < len(lines) else None
-            if after is None or after["kind"] != "torn" or after["body"].get("sha256") != hashlib.sha256(lines[i]).hexdigest():
-                raise LedgerDamaged(DAMAGED.format(f"is damaged at line {i + 1}: its hash chain does not hold"))
-            record, i = after, i + 1
+            raise LedgerDamaged(DAMAGED.format(f"is damaged at line {number}: its hash chain does not hold"))
         records.append(record)
-        i += 1
-    return records, tail or None
+    return records, tail
 
 
 def _record(line: bytes, before: list[dict[str, Any]]) -> dict[str, Any] | None:
     try:
         record = json.loads(line)
         expected = before[-1]["hash"] if before else FIRST_HASH
-        whole = record["prev"] == expected and record["seq"] == len(before) and record["hash"] == _hash(record) and isinstance(record["body"], dict)
+        linked = record["prev"] == expected and record["seq"] == len(before) and record["hash"] == _hash(record)
+        whole = linked and record["format"] == FORMAT and isinstance(record["body"], dict)
     except (ValueError, KeyError, TypeError):
         return None
     return record if whole else None
 
 
 def _mend(fd: int, records: list[dict[str, Any]], torn: bytes) -> None:
+    """Deal with an unfinished last line.
+
+    A complete record that only lacks the line's end is counted: it may have been granted. Anything
+    else is a write that died before its fsync returned, so nobody acted on it; it is cut off and kept
+    inside a record of its own. Dying in the middle of this leaves an unfinished line again.
+    """
     complete = _record(torn, records)
     if complete is not None:
         os.write(fd, b"\n")
         os.fsync(fd)
         records.append(complete)
         return
-    _append(fd, records, "torn", {"sha256": hashlib.sha256(torn).hexdigest()}, prefix=b"\n")
+    os.ftruncate(fd, os.fstat(fd).st_size - len(torn))
+    _append(fd, records, "torn", {"bytes": torn.hex()})
 
 
 def _sync_folder(folder: Path) -> None:

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from understudy.errors import BudgetRefused, NotSupported, ParameterError
+from understudy.errors import BudgetRefused, NotSupported, ParameterError, SourceError
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, cost_of
 from understudy.privacy.certificate import Certificate, certificate
@@ -27,6 +27,7 @@ from understudy.sources import Source
 from understudy.tally import DENSE_CELLS, Counts
 
 EVERYBODY = Marginal((), ())
+LARGEST_SCORE = 2**40  # far below what 64-bit arithmetic could wrap
 
 
 @dataclass(frozen=True)
@@ -150,9 +151,11 @@ class Meter:
         """
         _check_sizes(parts)
         _check_shares(parts, shares)
-        if rho <= 0 or draws < 1 or multiplier < 1:
-            raise ParameterError("A selection needs rho above 0, at least one draw and a multiplier of at least 1.")
+        if rho <= 0 or not isinstance(draws, int) or draws < 1 or not isinstance(multiplier, int) or multiplier < 1:
+            raise ParameterError("A selection needs rho above 0, at least one draw and a multiplier of at least 1, both whole numbers.")
         top = multiplier * self.rows
+        if top > LARGEST_SCORE:
+            raise ParameterError(f"A selection with multiplier {multiplier:,} over {self.rows:,} rows has scores beyond {LARGEST_SCORE:,}.")
         table = ScoreTable.within(rho / draws, multiplier, 2 * top if signed else top)
         shift = table.log_weight_shift(multiplier)
         self._play.charge(ev.ExponentialDraws(what=f"select {draws} of {sum(p.size for p in parts):,}", log_weight_shift=shift, draws=draws))
@@ -172,6 +175,8 @@ class Meter:
         """
         if released_rows < 1 or [part.size for part in parts] != [answer.cells for answer in answers]:
             raise ParameterError("A certificate needs released rows, and one answer per query.")
+        if self._certify.events:
+            raise BudgetRefused("A release is certified once; its share for that is spent.")
         rows = self.rows
         sigma = round_sigma_up(max(sqrt_up(1 / (2 * self._certify.allowance.rho)), Fraction(1, 4)))
         self._certify.charge(ev.DiscreteGaussian(what="certify", sigma_squared=sigma**2, l2_squared=1))
@@ -192,13 +197,22 @@ class Meter:
     def _look(self, parts: Sequence[QueryClass]) -> list[Counts]:
         source = self._open_source()
         unseen = list(dict.fromkeys(part for part in parts if part not in self._exact))
-        tables = [part for part in unseen if isinstance(part, Marginal)]
-        if tables:  # all in one pass over the data
-            self._exact.update(zip(tables, source.count([part.positions for part in tables]), strict=True))
-        for part in unseen:
-            if part not in self._exact:
-                self._exact[part] = part.counts(source)
-        return [self._exact[part] for part in parts]
+        failed = False
+        try:
+            tables = [part for part in unseen if isinstance(part, Marginal)]
+            if tables:  # all in one pass over the data
+                self._exact.update(zip(tables, source.count([part.positions for part in tables]), strict=True))
+            for part in unseen:
+                if part not in self._exact:
+                    self._exact[part] = part.counts(source)
+        except Exception:
+            failed = True
+        if failed:  # raised out here so that no foreign message, which may quote a cell, travels along
+            raise SourceError("The table could not be read to the end; check that its files are complete and of the format their names say.")
+        found = [self._exact[part] for part in parts]
+        if any(counts.cells != part.size for counts, part in zip(found, parts, strict=True)):
+            raise ParameterError("These queries are written for another schema than the table's.")
+        return found
 
     def _whole(self, share: np.ndarray, multiplier: int) -> np.ndarray:
         """A model's answers as whole rows, inside what counts can be: public arithmetic."""

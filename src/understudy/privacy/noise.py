@@ -29,7 +29,7 @@ LARGEST_FAST_SIGMA = 1 << 23
 SMALLEST_FAST_SIGMA = Fraction(1, 4)
 LARGEST_FAST_SCALE = 1 << 31
 SAFE_ROOT = 1 << 31  # numbers below it can be squared in 64 bits
-INVERSE_E_WORDS = 32  # 512 bits of 1/e; a tie beyond them has probability 2^-512
+INVERSE_E_WORDS = 48  # 768 bits of 1/e; a tie on all of them has probability 2^-768
 
 Entropy = Callable[[int], bytes]  # n bytes of secure randomness
 
@@ -152,7 +152,7 @@ EXHAUSTED, IMPOSSIBLE = 1, 2
 
 
 def _inverse_e() -> np.ndarray:
-    with localcontext(Context(prec=200)):
+    with localcontext(Context(prec=300)):
         scaled = int(Decimal(-1).exp() * (1 << (DIGIT * INVERSE_E_WORDS)))
     words = [(scaled >> (DIGIT * i)) & 0xFFFF for i in reversed(range(INVERSE_E_WORDS))]
     return np.asarray(words, np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from understudy.errors import SourceError
 from understudy.schema import Schema
 from understudy.sources.base import Source
 
@@ -12,6 +13,8 @@ from understudy.sources.base import Source
 def open_source(table: Any, schema: Schema) -> Source:
     """A source for a path, a glob, or a table in memory."""
     if isinstance(table, Source):
+        if table.schema != schema:
+            raise SourceError("The source was opened with another schema than the release's.")
         return table
     if isinstance(table, (str, Path)):
         from understudy.sources.duckdb import DuckDBSource

@@ -23,22 +23,26 @@ class Source(Blocks):
     def __init__(self, schema: Schema, available: Sequence[str]) -> None:
         self._schema = schema
         names = list(available)
+        # The first line of a CSV file without a header is a person, not names: only the schema's names are ever shown.
         absent = [name for name in schema.names if name not in set(names)]
-        if len(absent) == len(schema):
-            # The first line of a CSV file without a header is a person, not names: nothing of it may be shown.
-            raise SourceError("The table has none of the schema's columns; a CSV file must begin with a line of column names.")
         if absent:
             raise SourceError(
-                f"The schema names the column {absent[0]!r}, which the table does not have; its columns are {', '.join(names)}."
+                f"The table has no column {absent[0]!r}, which the schema names; a CSV file must begin with a line of column names."
             )
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = [name for name in schema.names if names.count(name) > 1]
         if twice:
             raise SourceError(f"The table has two columns named {twice[0]!r}; column names must differ.")
+        if len(set(names)) < len(names):
+            raise SourceError("The table has two columns of one name; column names must differ.")
 
     @classmethod
     @abstractmethod
     def holding(cls, table: pa.Table, schema: Schema, folder: Path) -> Source:
         """A source of this kind with a given invented table, for the conformance kit; may write to ``folder``."""
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
 
     @property
     def shape(self) -> tuple[int, ...]:
