@@ -142,7 +142,7 @@ class Symmetric(QueryClass):
     def from_dict(cls, data: dict[str, Any], schema: Schema) -> Symmetric:
         def read(plain: Mapping[str, Any]) -> Query:
             literals = tuple(Literal(schema.position(name), int(value), bool(holds)) for name, value, holds in plain["literals"])
-            return Query(literals, tuple(int(bit) for bit in plain["table"]))
+            return check_fits(Query(literals, tuple(int(bit) for bit in plain["table"])), schema)
 
         return cls(tuple(read(plain) for plain in data["queries"]))
 
@@ -168,6 +168,14 @@ def _tally(
                 satisfied += (block[row, columns[j]] == values[j]) == holds[j]
             total[q] += table[tables[q] + satisfied]
     return total
+
+
+def check_fits(query: Query, schema: Schema) -> Query:
+    """The query itself, or a refusal if it names a column or a code that the schema does not have."""
+    for literal in query.literals:
+        if not (0 <= literal.column < len(schema) and 0 <= literal.value < schema.shape[literal.column]):
+            raise WorkloadError("A query names a column or value that the schema does not have.")
+    return query
 
 
 def read_query(spec: Any, schema: Schema) -> Query:

@@ -30,7 +30,7 @@ import understudy.queries as room
 from understudy.errors import WorkloadError
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
-from understudy.queries.symmetric import Query, Symmetric, read_query
+from understudy.queries.symmetric import Query, Symmetric, check_fits, read_query
 from understudy.schema import Schema
 from understudy.schema.files import read_mapping
 
@@ -134,11 +134,7 @@ def marginals(schema: Schema, k: int = 3, sample: int | None = None, seed: int =
 def explicit(schema: Schema, *, columns: Iterable[Sequence[str]] = (), queries: Iterable[Query | dict[str, Any]] = ()) -> Workload:
     """A workload from lists: marginals by their columns, and single queries."""
     parts: list[QueryClass] = [Marginal.of(schema, names) for names in columns]
-    single = [query if isinstance(query, Query) else read_query(query, schema) for query in queries]
-    for query in single:
-        for literal in query.literals:
-            if not (0 <= literal.column < len(schema) and 0 <= literal.value < schema.shape[literal.column]):
-                raise WorkloadError("A query names a column or value that the schema does not have.")
+    single = [check_fits(query, schema) if isinstance(query, Query) else read_query(query, schema) for query in queries]
     if single:
         parts.append(Symmetric(tuple(single)))
     return Workload(schema, tuple(dict.fromkeys(parts)), "list")

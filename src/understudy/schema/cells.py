@@ -123,6 +123,8 @@ def _one_object(value: Any) -> tuple[int, str | None, float, int]:
 
 def numbers_in_text(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """(value, is it numeric) for each string; fixed pattern, never raises."""
+    if text.null_count == len(text):  # a typed column has no text at all
+        return np.full(len(text), np.nan), np.zeros(len(text), bool)
     looks = pc.fill_null(pc.match_substring_regex(text, NUMERIC_TEXT), False)
     chosen = pc.if_else(looks, text, pa.scalar(None, text.type))
     # Arrow's parser refuses a leading plus sign that the pattern allows.
@@ -235,6 +237,8 @@ def _texts(array: pa.Array) -> Cells:
 
 def mark_missing(cells: Cells, missing_values: Sequence[str]) -> Cells:
     """Text that the schema lists as a missing value becomes MISSING."""
+    if cells.text.null_count == len(cells):
+        return cells
     said = pc.is_in(cells.text, value_set=pa.array(list(missing_values), pa.large_string()))
     cells.kind[(cells.kind == TEXT) & said.to_numpy(zero_copy_only=False)] = MISSING
     return cells

@@ -58,6 +58,10 @@ class Column(ABC):
     def _codes(self, cells: c.Cells) -> np.ndarray:
         """Code of each cell that has one, -1 where the cell is unreadable; MISSING is done elsewhere."""
 
+    def _lists(self, cells: c.Cells) -> bool:
+        """Whether one readable cell is a value of the column, not merely mapped to one."""
+        return True
+
     @abstractmethod
     def _decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
         """Cells for ordinary codes; the caller blanks OTHER and MISSING."""
@@ -117,7 +121,7 @@ class Column(ABC):
                 return self.missing_code
         cells = c.read_objects([value])
         code = int(self._codes(cells)[0])
-        if code < 0 or cells.kind[0] == c.MISSING:
+        if code < 0 or cells.kind[0] == c.MISSING or not self._lists(cells):
             raise SchemaError(f"Column {self.name!r} ({self.kind}) has no value {value!r}; see its entry in the schema.")
         return code
 
@@ -248,6 +252,9 @@ class Binned(Column):
         position = np.where(readable, position, self._edges[0])
         codes = np.searchsorted(self._edges, position, side="right") - 1
         return np.where(readable, np.clip(codes, 0, self.values - 1), -1)
+
+    def _lists(self, cells: c.Cells) -> bool:
+        return bool(self._edges[0] <= self._axis(cells)[0][0] <= self._edges[-1])
 
     def _draw_integers(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         low, high = self._edges[codes].astype(np.int64), self._edges[codes + 1].astype(np.int64)

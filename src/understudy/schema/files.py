@@ -58,6 +58,10 @@ def read_mapping(path: str | Path, what: str) -> dict[str, Any]:
     except (ValueError, yaml.YAMLError, RecursionError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else "malformed"
         raise error(f"The {what} file {str(path)!r} is not valid {form}: {reason}.") from None
+    try:
+        json.dumps(data, ensure_ascii=False, default=str).encode()
+    except (UnicodeEncodeError, ValueError, RecursionError):
+        raise error(f"The {what} file {str(path)!r} holds text that cannot be written as UTF-8.") from None
     if not isinstance(data, dict):
         raise error(f"The {what} file {str(path)!r} must hold a mapping at its top.")
     return data

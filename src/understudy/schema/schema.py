@@ -76,6 +76,9 @@ class Schema:
         if twice:
             raise SchemaError(f"The schema names the column {twice[0]!r} twice; column names must differ.")
 
+        if len({column.missing_values for column in self.columns}) > 1:
+            raise SchemaError("The columns of a schema must share one list of missing values.")
+
     # ------------------------------------------------------------------ what it says
 
     @cached_property

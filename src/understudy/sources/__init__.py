@@ -17,9 +17,15 @@ def open_source(table: Any, schema: Schema) -> Source:
             raise SourceError("The source was opened with another schema than the release's.")
         return table
     if isinstance(table, (str, Path)):
+        from understudy.sources.delimited import DelimitedSource
         from understudy.sources.duckdb import DuckDBSource
+        from understudy.sources.files import expand
 
-        return DuckDBSource(table, schema)
+        files = expand(table)
+        for kind in (DelimitedSource, DuckDBSource):
+            if all(file.lower().endswith(kind.endings) for file in files):
+                return kind(table, schema)
+        raise SourceError(f"{str(table)!r} is not a table that can be read; give .csv, .csv.gz or .parquet files, all of one kind.")
     from understudy.sources.memory import MemorySource
 
     return MemorySource(table, schema)

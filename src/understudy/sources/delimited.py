@@ -1,4 +1,4 @@
-"""CSV bytes cut into cells by fixed rules that no byte can break.
+"""CSV files, or globs of them, cut into cells by fixed rules that no byte can break.
 
 A general CSV reader stops at a byte, a line or a length that it dislikes, and then one person's
 cell decides whether anybody is counted. Here every sequence of bytes is a table:
@@ -14,16 +14,60 @@ be UTF-8 but never checked: bytes that are not simply match no category.
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
+import zlib
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from pathlib import Path
+from typing import BinaryIO, ClassVar, cast
 
 import numba
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+
+from understudy.errors import SourceError
+from understudy.schema import Schema
+from understudy.sources.files import UNREADABLE, FileSource
 
 CHUNK_BYTES = 1 << 22
 COMMA, QUOTE, LINE_FEED, CARRIAGE_RETURN = ord(","), ord('"'), ord("\n"), ord("\r")
 START, PLAIN, QUOTED, CLOSED = range(4)  # where in a cell we are
+
+
+class DelimitedSource(FileSource):
+    """CSV, plain or gzipped, a few megabytes at a time."""
+
+    endings: ClassVar[tuple[str, ...]] = (".csv", ".csv.gz")
+
+    @classmethod
+    def holding(cls, table: pa.Table, schema: Schema, folder: Path) -> DelimitedSource:
+        file = folder / "table.csv"
+        pyarrow.csv.write_csv(table, file)
+        return cls(file, schema)
+
+    def _header(self, file: str) -> list[str]:
+        try:
+            with _open(file) as stream:
+                line = stream.readline(1 << 20).decode("utf-8-sig", "replace")
+            return next(csv.reader(io.StringIO(line)), [])
+        except (OSError, EOFError, zlib.error, csv.Error):
+            raise SourceError(f"The first line of {file!r} cannot be read as the header of a CSV file.") from None
+
+    def _batches(self, file: str, places: list[int]) -> Iterator[list[pa.Array]]:
+        try:
+            with _open(file) as stream:
+                header = 1
+                for arrays in cut(stream, places):
+                    yield [array[header:] for array in arrays]
+                    header = 0
+        except (OSError, EOFError, zlib.error):
+            raise SourceError(UNREADABLE) from None
+
+
+def _open(file: str) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(file, "rb") if file.lower().endswith(".gz") else open(file, "rb"))
 
 
 def cut(stream: BinaryIO, wanted: Sequence[int], chunk_bytes: int = CHUNK_BYTES) -> Iterator[list[pa.Array]]:

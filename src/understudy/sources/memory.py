@@ -80,6 +80,8 @@ def _open_array(array: np.ndarray, schema: Schema) -> Opened:
 
 
 def _array_cells(values: np.ndarray) -> Cells:
+    if isinstance(values, np.ma.MaskedArray):
+        return read_objects(values.tolist())  # what is masked becomes None
     if values.ndim == 1 and values.dtype.kind in "biuf":
         # Arrow knows neither foreign byte orders nor long doubles; what a double cannot hold is infinite, without a warning.
         with np.errstate(over="ignore"):

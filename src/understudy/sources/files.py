@@ -1,0 +1,64 @@
+"""What sources in files share: which files a path names, their columns, and one block after another."""
+
+from __future__ import annotations
+
+import glob
+from abc import abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.errors import SourceError
+from understudy.schema import Schema
+from understudy.schema.cells import read_cells
+from understudy.sources.base import Source
+
+UNREADABLE = "The files could not be read to the end; check that they are complete and of the format their names say."
+
+
+class FileSource(Source):
+    """Files of one format, read column by column and batch by batch; memory does not grow with the rows."""
+
+    endings: ClassVar[tuple[str, ...]]
+
+    def __init__(self, path: str | Path, schema: Schema) -> None:
+        self._files = expand(path)
+        if not all(file.lower().endswith(self.endings) for file in self._files):
+            raise SourceError(f"{str(path)!r} is not of the kind {' or '.join(self.endings)}.")
+        self._headers = [self._header(file) for file in self._files]
+        if any(sorted(header) != sorted(self._headers[0]) for header in self._headers):
+            raise SourceError("The files do not all have the same columns; give files of one table.")
+        super().__init__(schema, self._headers[0])
+
+    @abstractmethod
+    def _header(self, file: str) -> list[str]:
+        """The names of a file's columns, which are public."""
+
+    @abstractmethod
+    def _batches(self, file: str, places: list[int]) -> Iterator[list[pa.Array]]:
+        """Batches of the columns at some places of a file's header; with no places, anything with the right lengths."""
+
+    def _blocks(self, columns: tuple[int, ...]) -> Iterator[np.ndarray]:
+        chosen = [self._schema.columns[c] for c in columns]
+        # One file at a time: joined, they would be given one type, and a file's type would depend on the others' cells.
+        for file, header in zip(self._files, self._headers, strict=True):
+            for arrays in self._batches(file, [header.index(column.name) for column in chosen]):
+                block = np.empty((len(arrays[0]), len(chosen)), np.int32)
+                for j, (column, array) in enumerate(zip(chosen, arrays, strict=False)):
+                    block[:, j] = column.encode(read_cells(array))
+                yield block
+
+
+def expand(path: str | Path) -> list[str]:
+    """The files that a path or glob names."""
+    text = str(path)
+    files = sorted(glob.glob(text, recursive=True)) if glob.has_magic(text) and not Path(text).exists() else [text]
+    files = [file for file in files if not Path(file).is_dir()] if len(files) != 1 else files
+    if not files or not all(Path(file).exists() for file in files):
+        raise SourceError(f"There is no file {text!r}; check the path.")
+    if any(Path(file).is_dir() for file in files):
+        raise SourceError(f"{text!r} is a folder; give a file or a glob such as {text.rstrip('/')}/*.parquet.")
+    return files
