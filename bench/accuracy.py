@@ -38,7 +38,9 @@ def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     stick = measuring_stick()
     frame, domain = stick.coded("adult")
-    table = Table("table", "workload", "mechanism", "epsilon", "max", "mean", "tv", "alpha", "CPU s", title=f"ADULT, delta 1/n^2, mean of {runs} runs")
+    table = Table(
+        "table", "workload", "mechanism", "epsilon", "max", "mean", "tv", "alpha", "CPU s", title=f"ADULT, delta 1/n^2, mean of {runs} runs"
+    )
     cases = [
         ("14 columns", list(domain), 3, 64, "independent"),
         ("6 columns", SIX, 3, 10**6, "independent"),
@@ -52,12 +54,24 @@ def main() -> None:
             found = []
             for _ in range(runs):
                 start = time.process_time()
-                made = us.release(frame[columns], schema=schema, workload=us.explicit(schema, columns=work), epsilon=epsilon, mechanism=mechanism)
+                made = us.release(
+                    frame[columns], schema=schema, workload=us.explicit(schema, columns=work), epsilon=epsilon, mechanism=mechanism
+                )
                 cpu = time.process_time() - start
                 errors = stick.errors(frame[columns], made.synthetic.to_pandas(), chosen, work)
                 found.append([errors["max"], errors["mean"], errors["tv"], made.certificate.alpha, cpu])
             top, mean, tv, alpha, cpu = np.mean(found, axis=0)
-            table.add_row(name, f"{len(work)} {k}-way", mechanism, str(epsilon), f"{top:.4f}", f"{mean:.2e}", f"{tv:.4f}", f"{alpha:.4f}", f"{cpu:.2f}")
+            table.add_row(
+                name,
+                f"{len(work)} {k}-way",
+                mechanism,
+                str(epsilon),
+                f"{top:.4f}",
+                f"{mean:.2e}",
+                f"{tv:.4f}",
+                f"{alpha:.4f}",
+                f"{cpu:.2f}",
+            )
     Console().print(table)
 
 

@@ -1,6 +1,6 @@
 """Exact discrete Gaussians: ours and OpenDP's in the same run, CPU seconds per million values.
 
-    python -m bench.noise
+python -m bench.noise
 """
 
 from __future__ import annotations

@@ -91,7 +91,9 @@ def test_swapped_answers_are_noticed(folder: Path) -> None:
     assert failed(folder) == ["the stored answers are those of the released rows"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "not json", '{"format": 99}', '{"format": 1, "files": {"../x": "0"}}', '{"format": 1, "files": {}}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "not json", '{"format": 99}', '{"format": 1, "files": {"../x": "0"}}', '{"format": 1, "files": {}}']
+)
 def test_a_broken_bundle_is_a_sentence(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(us.BundleError) as caught:
@@ -107,7 +109,12 @@ def test_a_folder_with_something_in_it_is_not_overwritten(folder: Path) -> None:
 def test_the_report_is_self_contained_and_escapes_names(tmp_path: Path) -> None:
     nasty = "<script>alert(1)</script>"
     schema = us.Schema.from_dict(
-        {"fields": [{"name": nasty, "type": "string", "constraints": {"enum": ["<b>x</b>", "a & b", "c"]}}, {"name": "y", "type": "boolean"}]}
+        {
+            "fields": [
+                {"name": nasty, "type": "string", "constraints": {"enum": ["<b>x</b>", "a & b", "c"]}},
+                {"name": "y", "type": "boolean"},
+            ]
+        }
     )
     table = pa.table({nasty: ["<b>x</b>", "c"] * 50, "y": [True, False] * 50})
     made = us.release(table, schema=schema, epsilon=1, mechanism="mwem").save(tmp_path / "b")

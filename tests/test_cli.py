@@ -82,7 +82,10 @@ def test_bad_arguments_exit_2_with_one_sentence_and_no_charge(data: Path, words:
 
 
 def test_missing_things_exit_2(data: Path) -> None:
-    assert run("release", str(data / "no.csv"), "--schema", str(data / "schema.json"), "--epsilon", "1", "--out", str(data / "o")).exit_code == 2
+    assert (
+        run("release", str(data / "no.csv"), "--schema", str(data / "schema.json"), "--epsilon", "1", "--out", str(data / "o")).exit_code
+        == 2
+    )
     assert run("release", str(data / "t.csv"), "--schema", str(data / "no.json"), "--epsilon", "1", "--out", str(data / "o")).exit_code == 2
     assert run("release", str(data / "t.csv")).exit_code == 2
     assert run("budget", str(data / "t.csv")).exit_code == 2
@@ -140,7 +143,16 @@ def test_one_bad_cell_changes_nothing_that_can_be_seen(data: Path, cell: str) ->
     for name, frame in (("good", good), ("bad", bad)):
         (data / name).mkdir()
         frame.to_csv(data / name / "t.csv", index=False)
-        words = ["release", str(data / name / "t.csv"), "--schema", str(data / "schema.json"), "--epsilon", "1", "--out", str(data / name / "o")]
+        words = [
+            "release",
+            str(data / name / "t.csv"),
+            "--schema",
+            str(data / "schema.json"),
+            "--epsilon",
+            "1",
+            "--out",
+            str(data / name / "o"),
+        ]
         result = run(*words, "--rows", "50")
         assert SECRET not in result.output
         text = "".join(c for c in result.output if not c.isdigit()).replace(name, "X")
@@ -163,9 +175,22 @@ def test_an_unexpected_failure_shows_no_traceback(data: Path, monkeypatch: pytes
 def test_interrupted_it_says_what_was_spent(data: Path) -> None:
     """A real process, a real signal."""
     pd.DataFrame(np.tile(small_table(), (3000, 1)), columns=list("abc")).to_parquet(data / "big.parquet")
-    words = ["release", str(data / "big.parquet"), "--schema", str(data / "schema.json"), "--epsilon", "1", "--out", str(data / "o"), "--mechanism", "mwem"]
+    words = [
+        "release",
+        str(data / "big.parquet"),
+        "--schema",
+        str(data / "schema.json"),
+        "--epsilon",
+        "1",
+        "--out",
+        str(data / "o"),
+        "--mechanism",
+        "mwem",
+    ]
     code = "import sys; from understudy.cli.main import main; main(sys.argv[1:])"
-    process = subprocess.Popen([sys.executable, "-c", code, *words, "--set", "rounds=500"], stderr=subprocess.PIPE, env={**os.environ, "COLUMNS": "300"})
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words, "--set", "rounds=500"], stderr=subprocess.PIPE, env={**os.environ, "COLUMNS": "300"}
+    )
     ledger = data / "big.parquet.ledger.jsonl"
     for _ in range(600):
         if ledger.exists() and ledger.stat().st_size:

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from laws import renyi
 
+from laws import renyi
 from understudy.errors import ParameterError
 from understudy.privacy.exponential import ScoreTable, draw
 from understudy.privacy.noise import Noise
@@ -22,7 +22,9 @@ def law(table: ScoreTable, scores: np.ndarray) -> np.ndarray:
     return np.asarray([float(Fraction(weights[int(u)], total)) for u in clipped])
 
 
-@pytest.mark.parametrize(("rho", "top"), [(Fraction(1, 5), 40), (Fraction(1, 10**6), 48842), (Fraction(2, 10**4), 10**6), (Fraction(8), 3000)])
+@pytest.mark.parametrize(
+    ("rho", "top"), [(Fraction(1, 5), 40), (Fraction(1, 10**6), 48842), (Fraction(2, 10**4), 10**6), (Fraction(8), 3000)]
+)
 def test_weights_are_right_to_64_bits(rho: Fraction, top: int) -> None:
     getcontext().prec = 2500
     table = ScoreTable.within(rho, 1, top)

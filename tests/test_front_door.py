@@ -33,7 +33,9 @@ def make(table: Any = None, **options: Any) -> us.Release:
 
 def test_the_promised_names() -> None:
     work = us.marginals(SMALL, k=3)
-    rel = us.release(pd.DataFrame(small_table(), columns=list("abc")), schema=SMALL, workload=work, epsilon=1.0, delta=1e-9, mechanism="mwem")
+    rel = us.release(
+        pd.DataFrame(small_table(), columns=list("abc")), schema=SMALL, workload=work, epsilon=1.0, delta=1e-9, mechanism="mwem"
+    )
     assert list(rel.synthetic.to_pandas().columns) == ["a", "b", "c"]
     assert rel.answers(work)["a", "b", "c"].shape == (3, 4, 2)
     assert 0 < rel.certificate.alpha < 1 and rel.certificate.confidence == 0.95
@@ -48,7 +50,14 @@ def test_every_kind_of_table(kind: str, tmp_path: Path) -> None:
         frame.to_csv(tmp_path / "t.csv", index=False)
     elif kind == "parquet":
         frame.to_parquet(tmp_path / "t.parquet")
-    tables = {"numpy": rows, "pandas": frame, "polars": pl.DataFrame(frame), "arrow": pa.table(dict(frame)), "csv": tmp_path / "t.csv", "parquet": str(tmp_path / "t.parquet")}
+    tables = {
+        "numpy": rows,
+        "pandas": frame,
+        "polars": pl.DataFrame(frame),
+        "arrow": pa.table(dict(frame)),
+        "csv": tmp_path / "t.csv",
+        "parquet": str(tmp_path / "t.parquet"),
+    }
     made = make(tables[kind], epsilon=50)
     exact = np.bincount(rows[:, 0], minlength=3) / 600
     assert np.abs(made.answers("1-way")["a"] - exact).max() < 0.02
@@ -134,7 +143,17 @@ def test_a_bad_argument_is_one_sentence_and_costs_nothing(what: str, options: di
         None,
         42,
     ],
-    ids=["empty array", "empty frame", "duplicate columns", "missing column", "wrong width", "missing file", "a dict", "nothing", "a number"],
+    ids=[
+        "empty array",
+        "empty frame",
+        "duplicate columns",
+        "missing column",
+        "wrong width",
+        "missing file",
+        "a dict",
+        "nothing",
+        "a number",
+    ],
 )
 def test_a_bad_table_is_one_sentence(table: Any) -> None:
     with pytest.raises(us.InputError) as caught:
@@ -225,7 +244,9 @@ def test_a_mechanism_cannot_ask_for_more_than_was_promised() -> None:
 def test_a_marginal_that_cannot_be_numbered_is_refused_before_the_charge(tmp_path: Path) -> None:
     schema = us.Schema.from_domain({f"c{i}": 10 for i in range(20)})
     with pytest.raises(us.NotSupported, match="cells"):
-        us.release(np.zeros((9, 20), int), schema=schema, epsilon=1, mechanism="independent", workload="20-way", ledger=tmp_path / "l.jsonl")
+        us.release(
+            np.zeros((9, 20), int), schema=schema, epsilon=1, mechanism="independent", workload="20-way", ledger=tmp_path / "l.jsonl"
+        )
     assert not (tmp_path / "l.jsonl").exists()
 
 
@@ -259,7 +280,9 @@ def test_nothing_exact_in_the_manifest() -> None:
 
 def true_error(made: us.Release, table: np.ndarray) -> float:
     exact = CodedRows(table, made.schema.shape)
-    return max(float(np.abs(part.counts(exact).dense() / len(table) - made.answers()[i].ravel()).max()) for i, part in enumerate(made.workload))
+    return max(
+        float(np.abs(part.counts(exact).dense() / len(table) - made.answers()[i].ravel()).max()) for i, part in enumerate(made.workload)
+    )
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove-one"])

@@ -88,7 +88,11 @@ def test_beside_a_file_a_glob_and_a_link(tmp_path: Path, monkeypatch: pytest.Mon
     assert FileLedger.beside(tmp_path / "link.csv").path == FileLedger.beside(data).path
     (tmp_path / "parts").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert FileLedger.beside("parts/*.csv").path == FileLedger.beside("./parts/*.csv").path == tmp_path.resolve() / "parts" / "understudy.ledger.jsonl"
+    assert (
+        FileLedger.beside("parts/*.csv").path
+        == FileLedger.beside("./parts/*.csv").path
+        == tmp_path.resolve() / "parts" / "understudy.ledger.jsonl"
+    )
     assert FileLedger.beside("*.csv").path == tmp_path.resolve() / "understudy.ledger.jsonl"
     for pattern in ("parts/*.parquet", "parts/a*.parquet", "parts/**/x.parquet"):
         assert FileLedger.beside(f"{tmp_path}/{pattern}").path == tmp_path.resolve() / "parts" / "understudy.ledger.jsonl"
@@ -164,7 +168,9 @@ def test_dying_while_mending_a_torn_line_never_stops_the_ledger(tmp_path: Path) 
         assert FileLedger(path).read().spent.rho == Fraction(2, 400)
 
 
-def test_a_file_put_in_place_of_the_ledger_while_waiting_is_the_one_that_is_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_put_in_place_of_the_ledger_while_waiting_is_the_one_that_is_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, copy = tmp_path / "l.jsonl", tmp_path / "restored.jsonl"
     FileLedger(path).reserve("r", charge(), REPLACE)
     copy.write_bytes(path.read_bytes())
@@ -185,8 +191,14 @@ def test_a_file_put_in_place_of_the_ledger_while_waiting_is_the_one_that_is_char
     [
         {"kind": "limit", "body": {"rho": "-1"}},
         {"kind": "limit", "body": {"rho": "1/0"}},
-        {"kind": "charge", "body": {"label": "x", "neighbours": "replace-one", "events": [{"event": "Reservation", "what": "x", "rho": "inf"}]}},
-        {"kind": "charge", "body": {"label": "x", "neighbours": "replace-one", "events": [{"event": "Reservation", "what": "x", "rho": -1}]}},
+        {
+            "kind": "charge",
+            "body": {"label": "x", "neighbours": "replace-one", "events": [{"event": "Reservation", "what": "x", "rho": "inf"}]},
+        },
+        {
+            "kind": "charge",
+            "body": {"label": "x", "neighbours": "replace-one", "events": [{"event": "Reservation", "what": "x", "rho": -1}]},
+        },
         {"kind": "charge", "body": {"label": "x", "neighbours": "add-remove-one", "events": []}},
         {"kind": "refund", "body": {}},
         {"kind": "note", "body": {"text": "x"}, "format": 99},

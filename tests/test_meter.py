@@ -10,9 +10,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from laws import gaussian_pmf, renyi
 
 import understudy.privacy.meter as meter_module
+from laws import gaussian_pmf, renyi
 from understudy.checks import SMALL, check_refuses_overspending, small_table
 from understudy.errors import BudgetRefused, NotSupported, ParameterError, SourceError
 from understudy.privacy import Measurement, Meter, ProcessLedger
@@ -42,10 +42,18 @@ class Silence(Noise):
 
 
 def meter_on(
-    rows: np.ndarray, *, schema: Schema = TINY, neighbours: Neighbours = REPLACE, noise: Noise | None = None, rho: int = 10, certify: Fraction = Fraction(1, 8)
+    rows: np.ndarray,
+    *,
+    schema: Schema = TINY,
+    neighbours: Neighbours = REPLACE,
+    noise: Noise | None = None,
+    rho: int = 10,
+    certify: Fraction = Fraction(1, 8),
 ) -> Meter:
     source = MemorySource(rows, schema)
-    return Meter(source, neighbours=neighbours, ledger=ProcessLedger(), play=Cost(Fraction(rho)), certify=certify, label="test", noise=noise)
+    return Meter(
+        source, neighbours=neighbours, ledger=ProcessLedger(), play=Cost(Fraction(rho)), certify=certify, label="test", noise=noise
+    )
 
 
 def neighbours_of(rows: np.ndarray, relation: Neighbours) -> Iterator[np.ndarray]:
@@ -204,7 +212,9 @@ def test_sparse_and_dense_certificates_agree(monkeypatch: pytest.MonkeyPatch) ->
     released = part.counts(CodedRows(small_table(90, seed=3), SMALL.shape))
     keys = np.flatnonzero(released.values)
     sparse = Counts(part.size, released.values[keys], keys)
-    found = [meter_on(rows, schema=SMALL, noise=Silence()).certify([part], [answer], 90).noisy_largest_error for answer in (released, sparse)]
+    found = [
+        meter_on(rows, schema=SMALL, noise=Silence()).certify([part], [answer], 90).noisy_largest_error for answer in (released, sparse)
+    ]
     assert found[0] == found[1]
     truth = part.counts(CodedRows(rows, SMALL.shape)).dense()
     assert found[0] == np.abs(truth - np.floor(300 * released.values / 90 + 0.5)).max()

@@ -11,8 +11,8 @@ import opendp.prelude as dp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import gaussian_pmf, laplace_pmf, p_value
 
+from laws import gaussian_pmf, laplace_pmf, p_value
 from understudy.errors import ParameterError
 from understudy.privacy import noise as noise_module
 from understudy.privacy.noise import Noise, round_sigma_up, sqrt_up
@@ -21,7 +21,9 @@ DRAWS = 200_000
 PASS, FAIL = 1e-7, 1e-12
 
 
-@pytest.mark.parametrize("sigma", [Fraction(1, 4), Fraction(1025, 4096), Fraction(1, 2), Fraction(9, 8), Fraction(3), Fraction(1349, 16), Fraction(2047, 2)])
+@pytest.mark.parametrize(
+    "sigma", [Fraction(1, 4), Fraction(1025, 4096), Fraction(1, 2), Fraction(9, 8), Fraction(3), Fraction(1349, 16), Fraction(2047, 2)]
+)
 def test_gaussian_has_its_law_and_no_other(sigma: Fraction) -> None:
     draws = Noise().gaussian(DRAWS, sigma)
     reach = max(4, int(7 * sigma) + 1)

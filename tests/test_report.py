@@ -22,7 +22,9 @@ def test_the_report_shows_plots_budget_and_certificate(tmp_path: Path) -> None:
     made = us.release(demo.population(), schema=schema, epsilon=1, mechanism="mwem")
     folder = made.save(tmp_path / "release")
     with sync_playwright() as browsers:
-        browser = browsers.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"])
+        browser = browsers.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        )
         page = browser.new_page(viewport={"width": 1200, "height": 900})
         problems: list[str] = []
         page.on("console", lambda message: problems.append(message.text))

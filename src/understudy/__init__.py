@@ -21,6 +21,7 @@ The rooms, in the order the data flows (``docs/design.md`` has the reasons):
 
 from importlib.metadata import version as _version
 
+from understudy.bundle import Answers, Release, verify
 from understudy.errors import (
     BudgetRefused,
     BundleError,
@@ -40,7 +41,6 @@ from understudy.privacy import Budget, Certificate, FileLedger, Measurement
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Literal, Query, all_of, any_of, at_least, parity
 from understudy.queries.workload import Workload, explicit, marginals
-from understudy.bundle import Answers, Release, verify
 from understudy.schema import Boolean, Categorical, Moment, Number, Schema
 
 __version__ = _version("understudy")

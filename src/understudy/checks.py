@@ -78,12 +78,16 @@ def _is_frozen(kind: type[Mechanism], parameters: dict[str, object]) -> None:
     assert all(len(reason) > 10 for reason in kind.exempt.values()), "an exemption needs a reason"
 
 
-def _play(kind: type[Mechanism], parameters: dict[str, object], work: Workload, neighbours: Neighbours, rho: Fraction) -> tuple[Played, Meter]:
-    mechanism = kind(**parameters)  # type: ignore[arg-type]
+def _play(
+    kind: type[Mechanism], parameters: dict[str, object], work: Workload, neighbours: Neighbours, rho: Fraction
+) -> tuple[Played, Meter]:
+    mechanism = kind(**parameters)
     brief = Brief(schema=SMALL, workload=work, neighbours=neighbours)
     mechanism.check(brief)
     allowed = mechanism.allowance(brief, rho)
-    meter = Meter(MemorySource(small_table(), SMALL), neighbours=neighbours, ledger=ProcessLedger(), play=allowed, certify=rho, label="check")
+    meter = Meter(
+        MemorySource(small_table(), SMALL), neighbours=neighbours, ledger=ProcessLedger(), play=allowed, certify=rho, label="check"
+    )
     if neighbours is Neighbours.ADD_REMOVE_ONE:
         meter.release_total(rho=meter.left / 50)
     return mechanism.play(brief, meter, np.random.default_rng(0), NoWatcher()), meter
@@ -100,7 +104,9 @@ def _plays(kind: type[Mechanism], parameters: dict[str, object]) -> None:
             for part in work:
                 shares = played.model.shares(part)
                 assert shares.shape == (part.size,) and np.all((shares > -1e-9) & (shares < 1 + 1e-9)), "shares must lie in [0, 1]"
-            assert all(isinstance(f.counts, np.ndarray) and f.counts.dtype == np.int64 for f in played.findings if isinstance(f, Measurement))
+            assert all(
+                isinstance(f.counts, np.ndarray) and f.counts.dtype == np.int64 for f in played.findings if isinstance(f, Measurement)
+            )
 
 
 def _learns(kind: type[Mechanism], parameters: dict[str, object]) -> None:
@@ -151,7 +157,10 @@ def _check_sensitivity(part: QueryClass, rows: np.ndarray, rng: np.random.Genera
     for _ in range(20):
         other = rows.copy()
         other[rng.integers(len(rows))] = [rng.integers(size) for size in SMALL.shape]
-        for neighbours, changed in ((Neighbours.REPLACE_ONE, other), (Neighbours.ADD_REMOVE_ONE, np.delete(rows, rng.integers(len(rows)), axis=0))):
+        for neighbours, changed in (
+            (Neighbours.REPLACE_ONE, other),
+            (Neighbours.ADD_REMOVE_ONE, np.delete(rows, rng.integers(len(rows)), axis=0)),
+        ):
             gap = part.counts(CodedRows(rows, SMALL.shape)).dense() - part.counts(CodedRows(changed, SMALL.shape)).dense()
             bound = part.l2_squared(neighbours)
             assert int(gap @ gap) <= bound, f"{part.kind}: L2 squared {int(gap @ gap)} where {bound} is declared ({neighbours})"

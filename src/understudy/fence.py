@@ -45,7 +45,12 @@ def _breaches(node: ast.AST, place: str) -> list[str]:
             found.append(f"imports {module}: a generator with a seed inside the privacy room")
         if in_room and module in TALKERS:
             found.append(f"imports {module}: rooms with exact values do not talk")
-    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("understudy.sources") and place != "fence.py":
+    if (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and node.value.startswith("understudy.sources")
+        and place != "fence.py"
+    ):
         found.append("names the room of sensitive rows in a string")
     if isinstance(node, ast.Attribute):
         if node.attr in INSIDE_ONLY and not in_room and place not in ("tally.py", "checks.py"):

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from understudy.bundle.answers import Answers
+from understudy.bundle.release import FORMAT, Release
 from understudy.errors import NotSupported, ParameterError, ReleaseFailed, SourceError, UnderstudyError
 from understudy.game import NoWatcher, Played, Watcher
 from understudy.mechanisms.base import Brief, Mechanism, make
@@ -26,8 +28,6 @@ from understudy.privacy.meter import public_rows
 from understudy.privacy.noise import secure_seed
 from understudy.queries.base import Neighbours
 from understudy.queries.workload import Workload, marginals
-from understudy.bundle.answers import Answers
-from understudy.bundle.release import FORMAT, Release
 from understudy.schema import Schema
 from understudy.sources import Source, open_source
 from understudy.tally import LARGEST_TABLE

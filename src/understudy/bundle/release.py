@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from understudy.bundle.answers import Answers
 from understudy.errors import BundleError, ParameterError, UnderstudyError, WorkloadError
 from understudy.privacy import Certificate, Measurement
 from understudy.queries.workload import Workload, part_from_dict
-from understudy.bundle.answers import Answers
 from understudy.schema import Schema
 
 FORMAT = 1
@@ -81,7 +81,9 @@ class Release:
         manifest = read_manifest(place)
         for name, digest in manifest.get("files", {}).items():
             if Path(name).name != name or not (place / name).is_file() or _sha256(place / name) != digest:
-                raise BundleError(f"The file {name!r} in {str(place)!r} is missing or differs from what the manifest says; get the bundle again.")
+                raise BundleError(
+                    f"The file {name!r} in {str(place)!r} is missing or differs from what the manifest says; get the bundle again."
+                )
         try:
             schema = Schema.load(place / "schema.json")
             workload = Workload.from_dict(json.loads((place / "workload.json").read_text(encoding="utf-8")), schema)

@@ -114,7 +114,9 @@ def _spending(release: Release) -> list[dict[str, Any]]:
         spent[event.what.split(" ")[0]].append(float(cost_of(event).rho))
     total = float(Fraction(release.manifest["budget"]["rho"]))
     words = {"measure": "measuring with noise", "select": "choosing what to measure", "certify": "the certificate"}
-    rows = [{"name": words.get(verb, verb), "steps": len(costs), "share": sum(costs) / total} for verb, costs in spent.items()]
+    rows: list[dict[str, Any]] = [
+        {"name": words.get(verb, verb), "steps": len(costs), "share": sum(costs) / total} for verb, costs in spent.items()
+    ]
     unspent = max(0.0, 1 - sum(row["share"] for row in rows))
     return [*rows, {"name": "left over by rounding", "steps": 0, "share": unspent}]
 

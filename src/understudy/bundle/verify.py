@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from understudy.bundle.release import Release
 from understudy.errors import UnderstudyError
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
 from understudy.privacy.budget import Budget
 from understudy.privacy.certificate import certificate
 from understudy.queries.base import Neighbours
-from understudy.bundle.release import Release
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,9 @@ def _promise(release: Release) -> tuple[bool, str]:
     total: Cost = total_cost(_charged(release))
     epsilon = total.epsilon_at(Fraction(promised["delta"]))
     shown = f"{float(epsilon):.6g}" if epsilon is not None else "none"
-    return total.fits(budget), f"epsilon {shown} of {float(Fraction(promised['epsilon'])):.6g} at delta {float(Fraction(promised['delta'])):.3g}"
+    return total.fits(
+        budget
+    ), f"epsilon {shown} of {float(Fraction(promised['epsilon'])):.6g} at delta {float(Fraction(promised['delta'])):.3g}"
 
 
 def _rows(release: Release) -> tuple[bool, str]:

@@ -58,7 +58,11 @@ def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
             finish(130, "Interrupted. If a release had begun, its whole budget counts as spent; 'understudy budget' shows it.", as_json)
         except Exception as problem:
             kind = type(problem).__name__
-            finish(1, f"Something unexpected went wrong ({kind}). If a release had begun, its budget counts as spent; please report this.", as_json)
+            finish(
+                1,
+                f"Something unexpected went wrong ({kind}). If a release had begun, its budget counts as spent; please report this.",
+                as_json,
+            )
 
     return run
 
@@ -158,7 +162,9 @@ def demo(folder: str, epsilon: str, mechanism: str, as_json: bool) -> None:
     prepare_folder(place)
     table, described = demo_population.write(place / "sensitive")
     if not as_json:
-        out.print(f"Wrote {demo_population.PEOPLE:,} fictional people to {table} and what is public about them to {described}.", markup=False)
+        out.print(
+            f"Wrote {demo_population.PEOPLE:,} fictional people to {table} and what is public about them to {described}.", markup=False
+        )
     _release(place / "release", as_json, str(table), schema=str(described), epsilon=epsilon, mechanism=mechanism)
 
 
@@ -232,7 +238,10 @@ def _show(state: Statement, ledger: FileLedger, as_json: bool) -> None:
         table.add_row(f"{_when(charge.time)}", charge.label, f"{float(charge.cost.rho):.6g}")
     out.print(table)
     epsilon = f"epsilon {float(total):.6g}" if total is not None else "no finite epsilon"
-    out.print(f"Spent in all: {epsilon} at delta {float(delta):.3g} (rho {float(state.spent.rho):.6g}, {state.neighbours or 'no charges yet'}).", markup=False)
+    out.print(
+        f"Spent in all: {epsilon} at delta {float(delta):.3g} (rho {float(state.spent.rho):.6g}, {state.neighbours or 'no charges yet'}).",
+        markup=False,
+    )
     out.print(f"Limit: {limit}." if limit else "Limit: none; set one with --limit-epsilon and --limit-delta.", markup=False)
     for note in state.notes:
         out.print(f"Note: {note}.", markup=False)
@@ -270,5 +279,7 @@ def check(path: str, data: str | None, as_json: bool) -> None:
     for column in described:
         table.add_row(column.name, column.kind, f"{column.size:,}", column.label(0), column.label(column.size - 1))
     out.print(table)
-    out.print(f"{len(described)} columns, {described.domain_size:,} possible records, {pairs.size:,} cells in all 2-way marginals.", markup=False)
+    out.print(
+        f"{len(described)} columns, {described.domain_size:,} possible records, {pairs.size:,} cells in all 2-way marginals.", markup=False
+    )
     out.print("The schema is fine" + (", and the table has its columns." if data is not None else "."), style="green", markup=False)

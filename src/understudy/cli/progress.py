@@ -12,7 +12,13 @@ class RichWatcher:
     """Draws one bar per stage."""
 
     def __init__(self, console: Console, quiet: bool) -> None:
-        columns = (TextColumn("{task.description:<16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[note]}"))
+        columns = (
+            TextColumn("{task.description:<16}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
         self._progress = Progress(*columns, console=console, disable=quiet, transient=False)
         self._task: TaskID | None = None
 

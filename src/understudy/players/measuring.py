@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from understudy.game import Finding, Model
+from understudy.game import Finding, Model, QueryPlayer
 from understudy.privacy import Meter
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
@@ -44,7 +44,7 @@ class WorstFirst:
 class InTurn:
     """One query player for the first round, another for the rest."""
 
-    def __init__(self, first: MeasureAll, then: WorstFirst) -> None:
+    def __init__(self, first: QueryPlayer, then: QueryPlayer) -> None:
         self._players = [first, then]
 
     def point(self, model: Model) -> Sequence[Finding]:

@@ -20,7 +20,10 @@ from understudy.privacy.budget import DIGITS, SLACK, Budget, epsilon_for, log_de
 ORDERS: tuple[Fraction, ...] = tuple(
     [1 + Fraction(i, 16) for i in range(1, 17)]
     + [2 + Fraction(i, 4) for i in range(1, 33)]
-    + [Fraction(a) for a in (*range(11, 65), *range(68, 129, 4), *range(136, 257, 8), *range(288, 513, 32), 640, 768, 1024, 1536, 2048, 4096)]
+    + [
+        Fraction(a)
+        for a in (*range(11, 65), *range(68, 129, 4), *range(136, 257, 8), *range(288, 513, 32), 640, 768, 1024, 1536, 2048, 4096)
+    ]
 )
 
 
@@ -93,7 +96,7 @@ def cost_of(event: ev.Event) -> Cost:
     """What one event costs. An event type that is not listed here is refused, never guessed."""
     for name, value in vars(event).items():
         values = value if isinstance(value, tuple) else (value,)
-        exact = all(isinstance(v, (int, Fraction)) and not isinstance(v, bool) or (v is None and name == "rho") for v in values)
+        exact = all((isinstance(v, (int, Fraction)) and not isinstance(v, bool)) or (v is None and name == "rho") for v in values)
         whole = name not in ("draws", "l1", "l2_squared") or isinstance(value, int)
         _require(name == "what" or (exact and whole), f"{name} must be exact")
     match event:

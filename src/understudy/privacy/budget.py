@@ -28,7 +28,7 @@ MOST_EPSILON = 1000
 
 def exact(value: Any, name: str) -> Fraction:
     """A finite number as an exact rational; a float means the decimal that it prints as."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str, Fraction, Decimal)) and not hasattr(value, "__float__"):
+    if isinstance(value, bool) or (not isinstance(value, (int, float, str, Fraction, Decimal)) and not hasattr(value, "__float__")):
         raise ParameterError(f"{name} must be a number.")
     try:
         if isinstance(value, (int, str, Fraction, Decimal)):

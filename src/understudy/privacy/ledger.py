@@ -16,7 +16,6 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -145,7 +144,9 @@ class FileLedger:
         with self._locked(create=True) as (fd, records):
             state = _statement(records)
             if not state.spent.fits(budget):
-                raise ParameterError(f"The limit {describe_budget(budget)} is below what is already spent ({describe_cost(state.spent, budget)}).")
+                raise ParameterError(
+                    f"The limit {describe_budget(budget)} is below what is already spent ({describe_cost(state.spent, budget)})."
+                )
             body = {name: str(value) for name, value in vars(budget).items() if value is not None}
             _append(fd, records, "limit", body)
         return self.read()

@@ -83,7 +83,15 @@ class Meter:
     __slots__ = ("_certify", "_exact", "_noise", "_play", "_rows", "_rows_sigma", "_source", "neighbours")
 
     def __init__(
-        self, source: Source, *, neighbours: Neighbours, ledger: Ledger, play: Cost, certify: Fraction, label: str, noise: Noise | None = None
+        self,
+        source: Source,
+        *,
+        neighbours: Neighbours,
+        ledger: Ledger,
+        play: Cost,
+        certify: Fraction,
+        label: str,
+        noise: Noise | None = None,
     ) -> None:
         reserved: list[ev.Event] = [ev.Reservation(what="release", rho=play.rho + certify)]
         if play.curve is not None:
@@ -141,7 +149,14 @@ class Meter:
         return Measurement(part, counts + self._noise.gaussian(part.size, sigma), sigma)
 
     def select(
-        self, parts: Sequence[QueryClass], shares: Sequence[np.ndarray], *, rho: Fraction, draws: int = 1, multiplier: int = 1, signed: bool = False
+        self,
+        parts: Sequence[QueryClass],
+        shares: Sequence[np.ndarray],
+        *,
+        rho: Fraction,
+        draws: int = 1,
+        multiplier: int = 1,
+        signed: bool = False,
     ) -> list[Choice]:
         """Draw queries on which a model is wrong: the exponential mechanism on error counts (M2).
 
@@ -158,7 +173,9 @@ class Meter:
             raise ParameterError(f"A selection with multiplier {multiplier:,} over {self.rows:,} rows has scores beyond {LARGEST_SCORE:,}.")
         table = ScoreTable.within(rho / draws, multiplier, 2 * top if signed else top)
         shift = table.log_weight_shift(multiplier)
-        self._play.charge(ev.ExponentialDraws(what=f"select {draws} of {sum(p.size for p in parts):,}", log_weight_shift=shift, draws=draws))
+        self._play.charge(
+            ev.ExponentialDraws(what=f"select {draws} of {sum(p.size for p in parts):,}", log_weight_shift=shift, draws=draws)
+        )
         gaps = np.concatenate(
             [multiplier * counts.dense() - self._whole(share, multiplier) for counts, share in zip(self._look(parts), shares, strict=True)]
         )
@@ -208,7 +225,9 @@ class Meter:
         except Exception:
             failed = True
         if failed:  # raised out here so that no foreign message, which may quote a cell, travels along
-            raise SourceError("The table could not be read to the end; check that its files are complete and of the format their names say.")
+            raise SourceError(
+                "The table could not be read to the end; check that its files are complete and of the format their names say."
+            )
         found = [self._exact[part] for part in parts]
         if any(counts.cells != part.size for counts, part in zip(found, parts, strict=True)):
             raise ParameterError("These queries are written for another schema than the table's.")
@@ -239,7 +258,9 @@ def public_rows(source: Source) -> int:
 def _check_sizes(parts: Sequence[QueryClass]) -> None:
     for part in parts:
         if part.size > DENSE_CELLS:
-            raise NotSupported(f"{_name(part)} has {part.size:,} cells; at most {DENSE_CELLS:,} can be handled whole. Use fewer columns or wider bins.")
+            raise NotSupported(
+                f"{_name(part)} has {part.size:,} cells; at most {DENSE_CELLS:,} can be handled whole. Use fewer columns or wider bins."
+            )
 
 
 def _check_shares(parts: Sequence[QueryClass], shares: Sequence[np.ndarray]) -> None:

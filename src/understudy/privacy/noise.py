@@ -169,9 +169,9 @@ def _word(words: np.ndarray, at: np.ndarray) -> int:
     if at[0] >= len(words):
         at[1] = EXHAUSTED
         return 0
-    value = np.int64(words[at[0]])
+    value = np.int64(words[at[0]])  # not uint16: it will be shifted
     at[0] += 1
-    return value
+    return value  # type: ignore[return-value]
 
 
 @numba.njit(cache=True)

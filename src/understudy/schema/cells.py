@@ -115,7 +115,7 @@ def _one_object(value: Any) -> tuple[int, str | None, float, int]:
         offset = getattr(value, "utcoffset", lambda: None)() or dt.timedelta()
         naive = value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value
         shift = offset // dt.timedelta(microseconds=1)
-        return (MOMENT, None, np.nan, int(np.datetime64(naive, "us").astype(np.int64)) - shift)
+        return (MOMENT, None, np.nan, int(np.array(naive, "M8[us]").astype(np.int64)) - shift)
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return (MISSING, *blank)
     return (UNREADABLE, *blank)

@@ -360,11 +360,11 @@ def moment_edges(name: str, low: Any, high: Any, date: bool, resolution: str, bi
         raise SchemaError(f"Column {name!r} has resolution {resolution!r}; a {kind} column takes one of {', '.join(allowed)}.")
     base = "D" if date else "s"
     count, unit = SPANS[resolution]
-    start = int(np.datetime64(first, base).astype(f"M8[{unit}]").astype(np.int64))
+    start = int(np.array(first, f"M8[{base}]").astype(f"M8[{unit}]").astype(np.int64))
     # Weeks begin on Monday; day 0 of the epoch is a Thursday.
     offset = 4 if resolution == "week" else 0
     start = (start - offset) // count * count + offset
-    stop = int(np.datetime64(last, base).astype(f"M8[{unit}]").astype(np.int64)) + 1
+    stop = int(np.array(last, f"M8[{base}]").astype(f"M8[{unit}]").astype(np.int64)) + 1
     if (stop - start) // count > 10**6:
         raise SchemaError(f"Column {name!r} would have over a million bins at resolution {resolution!r}; use a coarser resolution or bins.")
     marks = np.arange(start, stop + count, count).astype(f"M8[{unit}]").astype(f"M8[{base}]").astype(np.int64)

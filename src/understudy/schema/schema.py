@@ -217,7 +217,8 @@ def _column(field: Mapping[str, Any], settings: Mapping[str, Any], missing_value
         "other": settings.get("other", False),
         "missing_values": missing_values,
     }
-    low, high = constraints.get("minimum"), constraints.get("maximum")
+    low: Any = constraints.get("minimum")
+    high: Any = constraints.get("maximum")
     bins, cuts = settings.get("bins"), settings.get("cuts")
     listed = constraints.get("enum", field.get("categories"))
     shape = "categorical" if listed is not None and kind in ("string", "integer", "any") else str(kind)
@@ -302,7 +303,7 @@ def _to_binned_field(column: Binned, block: dict[str, Any]) -> tuple[dict[str, A
         assert isinstance(column, Moment)
         kind = column.kind
         base = "D" if column.date else "s"
-        first, last = (str(np.datetime64(int(e), base)) for e in (low, high - 1))
+        first, last = (str(np.array(int(e), f"M8[{base}]")) for e in (low, high - 1))
         bounds = {"minimum": first, "maximum": last}
         if column.resolution == "bins":
             block["bins"] = column.values

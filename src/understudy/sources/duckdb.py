@@ -45,7 +45,14 @@ class DuckDBSource(FileSource):
 
 def _always_converts(kind: pa.DataType) -> bool:
     """Types that DuckDB reads whatever the value. It stops at a timestamp that its microseconds cannot hold."""
-    plain = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_date32, pa.types.is_string, pa.types.is_large_string)
+    plain = (
+        pa.types.is_boolean,
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_date32,
+        pa.types.is_string,
+        pa.types.is_large_string,
+    )
     return any(is_kind(kind) for is_kind in plain)
 
 
