@@ -14,7 +14,8 @@ The rooms, in the order the data flows (``docs/design.md`` has the reasons):
     cli/          9  the command
     front_door.py    ``release()``, the one way in
     tally.py         counting coded rows: the two verbs of sources and of released rows
-    checks.py        the conformance kit
+    fence.py         names every side door around the privacy room
+    checks.py        the conformance kit;  discovery.py  finds what a folder holds
     demo.py          a fictional population, so that the demo needs no data
     errors.py        the exception tree
 """

@@ -8,10 +8,7 @@ the class's ``exempt`` with a reason.
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import inspect
 import math
-import pkgutil
 import tempfile
 from collections.abc import Iterator
 from fractions import Fraction
@@ -21,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from understudy import sources
+from understudy.discovery import classes_in
 from understudy.errors import BudgetRefused
 from understudy.game import NoWatcher, Played
 from understudy.mechanisms.base import Brief, Mechanism
@@ -172,12 +170,7 @@ def _check_sensitivity(part: QueryClass, rows: np.ndarray, rng: np.random.Genera
 
 def source_kinds() -> dict[str, type[Source]]:
     """Every source in the sources folder, by name."""
-    found: dict[str, type[Source]] = {}
-    for module in pkgutil.iter_modules(sources.__path__):
-        for name, thing in inspect.getmembers(importlib.import_module(f"{sources.__name__}.{module.name}"), inspect.isclass):
-            if issubclass(thing, Source) and not inspect.isabstract(thing):
-                found[name] = thing
-    return found
+    return {kind.__name__: kind for kind in classes_in(sources, Source)}  # type: ignore[type-abstract]
 
 
 def check_source(kind: type[Source], classes: dict[str, type[QueryClass]]) -> None:

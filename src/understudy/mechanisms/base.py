@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import inspect
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from understudy.discovery import classes_in
 from understudy.errors import ParameterError
 from understudy.game import Played, Watcher
 from understudy.privacy import Meter
@@ -69,11 +67,7 @@ def available_mechanisms() -> dict[str, type[Mechanism]]:
     """Every mechanism: those in this folder, and those that installed packages announce."""
     import understudy.mechanisms as room
 
-    found: dict[str, type[Mechanism]] = {}
-    for module in pkgutil.iter_modules(room.__path__):
-        for _, thing in inspect.getmembers(importlib.import_module(f"{room.__name__}.{module.name}"), inspect.isclass):
-            if issubclass(thing, Mechanism) and not inspect.isabstract(thing):
-                found[thing.name] = thing
+    found = {kind.name: kind for kind in classes_in(room, Mechanism)}  # type: ignore[type-abstract]
     for entry in entry_points(group=ENTRY_POINTS):
         thing = entry.load()
         found.setdefault(thing.name, thing)

@@ -12,11 +12,8 @@ several joined by ``+``, or a YAML file:
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import itertools
 import math
-import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import understudy.queries as room
+from understudy.discovery import classes_in
 from understudy.errors import WorkloadError
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
@@ -172,12 +170,7 @@ def _from_file(data: dict[str, Any], schema: Schema, name: str) -> Workload:
 
 def query_classes() -> dict[str, type[QueryClass]]:
     """Every query class found in this folder, by its kind."""
-    found: dict[str, type[QueryClass]] = {}
-    for module in pkgutil.iter_modules(room.__path__):
-        for _, thing in inspect.getmembers(importlib.import_module(f"{room.__name__}.{module.name}"), inspect.isclass):
-            if issubclass(thing, QueryClass) and not inspect.isabstract(thing):
-                found[thing.kind] = thing
-    return found
+    return {kind.kind: kind for kind in classes_in(room, QueryClass)}  # type: ignore[type-abstract]
 
 
 def part_from_dict(data: dict[str, Any], schema: Schema) -> QueryClass:
