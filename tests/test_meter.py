@@ -275,6 +275,18 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
     check_refuses_overspending(meter_on(small_table(), schema=SMALL))
 
 
+def test_several_measurements_are_charged_together_and_looked_at_once() -> None:
+    parts = [Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"])]
+    meter, source = tripwired()
+    found = meter.measure_all(parts, rho=Fraction(1, 2))
+    assert source.looked == [2] and [m.part for m in found] == parts
+    assert [e.sigma_squared for e in meter.events if isinstance(e, ev.DiscreteGaussian)] == [m.sigma**2 for m in found]
+    assert 0.49 < sum(float(cost_of(e).rho) for e in meter.events) <= 0.5
+    with pytest.raises(BudgetRefused):
+        meter.measure_all(parts, rho=Fraction(6, 10))
+    assert len(meter.events) == 2
+
+
 def test_the_ledger_is_charged_before_the_meter_exists() -> None:
     class Refuses(ProcessLedger):
         def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> None:

@@ -77,6 +77,8 @@ def available_mechanisms() -> dict[str, type[Mechanism]]:
 def make(mechanism: str | Mechanism, parameters: dict[str, Any] | None = None) -> Mechanism:
     """A mechanism from its name and parameters, or as given."""
     if isinstance(mechanism, Mechanism):
+        if parameters:
+            raise ParameterError("Parameters were given beside a mechanism that already has its own; give one or the other.")
         return mechanism
     known = available_mechanisms()
     if not isinstance(mechanism, str) or mechanism not in known:

@@ -25,7 +25,7 @@ class MeasureAll:
 
     def point(self, model: Model) -> Sequence[Finding]:
         parts, self._parts = self._parts, []
-        return [self._meter.measure(part, rho=self._rho / len(parts)) for part in parts]
+        return self._meter.measure_all(parts, rho=self._rho) if parts else []
 
 
 class WorstFirst:

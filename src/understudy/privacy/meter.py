@@ -16,7 +16,7 @@ import numpy as np
 
 from understudy.errors import BudgetRefused, NotSupported, ParameterError, SourceError
 from understudy.privacy import events as ev
-from understudy.privacy.accountant import Cost, cost_of
+from understudy.privacy.accountant import Cost, total_cost
 from understudy.privacy.certificate import Certificate, certificate
 from understudy.privacy.exponential import ScoreTable, draw
 from understudy.privacy.ledger import Ledger
@@ -56,15 +56,16 @@ class Account:
     events: list[ev.Event] = field(default_factory=list)
     spent: Cost = field(default_factory=Cost)
 
-    def charge(self, event: ev.Event) -> None:
-        after = self.spent + cost_of(event)
+    def charge(self, *events: ev.Event) -> None:
+        """Charge some events together, or raise and charge none."""
+        after = self.spent + total_cost(events)
         if not after.within(self.allowance):
+            cost, left = float(total_cost(events).rho), float(self.allowance.rho - self.spent.rho)
             raise BudgetRefused(
-                f"{event.what}: this step costs rho {float(cost_of(event).rho):.6g} and the release has "
-                f"rho {float(self.allowance.rho - self.spent.rho):.6g} left; nothing was looked at."
+                f"{events[0].what}: this step costs rho {cost:.6g} and the release has rho {left:.6g} left; nothing was looked at."
             )
         self.spent = after
-        self.events.append(event)
+        self.events.extend(events)
 
 
 class Meter:
@@ -138,15 +139,27 @@ class Meter:
 
     def measure(self, part: QueryClass, *, rho: Fraction) -> Measurement:
         """All counts of a batch with discrete Gaussian noise, for the price of its L2 sensitivity (M1)."""
-        _check_sizes([part])
-        l2_squared = part.l2_squared(self.neighbours)
-        if rho <= 0:
-            raise ParameterError("A measurement needs rho above 0.")
+        return self.measure_all([part], rho=rho)[0]
+
+    def measure_all(self, parts: Sequence[QueryClass], *, rho: Fraction) -> list[Measurement]:
+        """Several batches at once, an equal share of ``rho`` each: one charge, one pass over the data (M1)."""
+        _check_sizes(parts)
+        if rho <= 0 or not parts:
+            raise ParameterError("A measurement needs something to measure and rho above 0.")
+        sensitivities = [part.l2_squared(self.neighbours) for part in parts]
         # With no sensitivity (n under replace-one) any noise is private; sigma 1/4 is next to none.
-        sigma = round_sigma_up(max(sqrt_up(Fraction(l2_squared) / (2 * rho)), Fraction(1, 4)))
-        self._play.charge(ev.DiscreteGaussian(what=f"measure {_name(part)}", sigma_squared=sigma**2, l2_squared=l2_squared))
-        counts = self._look([part])[0].dense()
-        return Measurement(part, counts + self._noise.gaussian(part.size, sigma), sigma)
+        sigmas = [round_sigma_up(max(sqrt_up(Fraction(l2) * len(parts) / (2 * rho)), Fraction(1, 4))) for l2 in sensitivities]
+        self._play.charge(
+            *(
+                ev.DiscreteGaussian(what=f"measure {_name(part)}", sigma_squared=sigma**2, l2_squared=l2)
+                for part, sigma, l2 in zip(parts, sigmas, sensitivities, strict=True)
+            )
+        )
+        exact = self._look(parts)
+        return [
+            Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma), sigma)
+            for part, counts, sigma in zip(parts, exact, sigmas, strict=True)
+        ]
 
     def select(
         self,
