@@ -42,6 +42,22 @@ def test_the_skeleton_of_a_mechanism_runs() -> None:
     assert issubclass(namespace["MeasureEverything"], us.Mechanism)
 
 
+def test_the_page_on_workloads_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for block in blocks("docs/workloads.md", "python"):
+        exec(compile(block, "docs/workloads.md", "exec", dont_inherit=True), {})
+    assert capsys.readouterr().out == "22\n"
+    fields: list[dict[str, Any]] = [
+        {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
+        {"name": "smoker", "type": "boolean"},
+    ]
+    fields += [
+        {"name": n, "type": "string", "constraints": {"enum": e}} for n, e in (("sex", ["female", "male"]), ("region", ["north", "south"]))
+    ]
+    (tmp_path / "w.yaml").write_text(blocks("docs/workloads.md", "yaml")[0])
+    work = us.Workload.load(tmp_path / "w.yaml", us.Schema.from_dict({"fields": fields}))
+    assert len(work.parts) == 1 + 4 + 1 and work.parts[-1].size == 5  # ten random triples of four columns are four
+
+
 def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     people(tmp_path)
