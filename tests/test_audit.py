@@ -33,6 +33,7 @@ PART = Marginal.of(TINY, ["x"])
 TABLE = np.array([[0, 0]] * 20)
 OTHER = np.array([[0, 0]] * 19 + [[1, 0]])
 DRAWS = 20_000
+PLAYS = 4_000  # of a whole mechanism, which takes longer than a verb
 
 
 def meter_on(rows: np.ndarray, rho: Fraction, noise: Noise | None = None) -> Meter:
@@ -54,8 +55,8 @@ def breach(here: np.ndarray, there: np.ndarray, rho: float) -> float:
                     results.append((hits, epsilon))
     for (p, q), epsilon in results:
         level = 1e-3 / (2 * tests)
-        low = stats.beta.ppf(level, p, DRAWS - p + 1) if p else 0.0
-        high = stats.beta.ppf(1 - level, q + 1, DRAWS - q) if q < DRAWS else 1.0
+        low = stats.beta.ppf(level, p, len(here) - p + 1) if p else 0.0
+        high = stats.beta.ppf(1 - level, q + 1, len(there) - q) if q < len(there) else 1.0
         delta = float(log_delta_zcdp(Fraction(rho).limit_denominator(10**9), Fraction(epsilon).limit_denominator(100)).exp())
         if low > 0:
             worst = max(worst, float(np.log(low / (np.exp(epsilon) * high + min(1.0, delta)))))
@@ -107,7 +108,7 @@ def test_mechanisms_keep_what_they_charge(name: str) -> None:
 
     def rare_cell(rows: np.ndarray) -> np.ndarray:
         found = []
-        for _ in range(DRAWS):
+        for _ in range(PLAYS):
             meter = meter_on(rows, rho)
             played = make(name).play(brief, meter, np.random.default_rng(0), NoWatcher())
             found.append(played.model.shares(PART)[1])

@@ -17,6 +17,7 @@ from understudy.fence import side_doors
 from understudy.game import Model, NoWatcher, Played, play
 from understudy.mechanisms.base import available_mechanisms
 from understudy.mechanisms.independent import Independent
+from understudy.players.domain import sum_out
 from understudy.players.measuring import MeasureAll, one_way
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
@@ -204,3 +205,11 @@ def test_public_names_are_these() -> None:
     assert sorted(us.__all__) == us.__all__
     assert all(hasattr(us, name) for name in us.__all__) and len(us.__all__) <= 45
     assert small_table().shape == (600, 3)
+
+
+def test_summing_out_axes_agrees_with_numpy() -> None:
+    weights = np.random.default_rng(0).random((2, 3, 1, 4, 2))
+    for bits in range(32):
+        kept = {axis for axis in range(5) if bits >> axis & 1}
+        expected = weights.sum(axis=tuple(axis for axis in range(5) if axis not in kept))
+        assert np.allclose(sum_out(weights, kept), expected)
