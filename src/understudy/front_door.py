@@ -35,6 +35,7 @@ from understudy.tally import LARGEST_TABLE
 CERTIFICATE_SHARE = Fraction(1, 20)  # of rho, for the certificate
 TOTAL_SHARE = Fraction(1, 50)  # of rho, for the number of rows when it is private
 MOST_ROWS = 100_000_000
+FEWEST_ROWS_FOR_DEFAULT = 32  # below this, delta = 1/n^2 is above 0.001
 
 
 def release(
@@ -145,7 +146,7 @@ def _play(
     watcher.stage("certifying", 1)
     answers = Answers(brief.workload, codes)
     certificate = meter.certify(list(brief.workload), answers.counts, len(codes))
-    watcher.step(f"largest error at most {certificate.alpha:.4f}")
+    watcher.step(f"largest error at most {certificate.shown}")
     measurements = (*total, *(f for f in played.findings if isinstance(f, Measurement)))
     manifest = _manifest(meter, brief, mechanism, budget, played, measurements, total, len(codes))
     manifest["certificate"] = asdict(certificate)
@@ -245,7 +246,11 @@ def _delta(given: Any, relation: Neighbours, source: Source) -> Fraction:
     if n == 0:
         raise SourceError("The table is empty; there is nothing to release.")
     if given is None:
-        return Fraction(1, max(n, 2) ** 2)
+        if n < FEWEST_ROWS_FOR_DEFAULT:
+            raise ParameterError(
+                f"A table of fewer than {FEWEST_ROWS_FOR_DEFAULT} rows needs delta to be given: 1/n^2 would be no promise."
+            )
+        return Fraction(1, n**2)
     delta = exact(given, "delta")
     if not 0 < delta < Fraction(1, n):
         raise ParameterError(f"delta must lie strictly between 0 and 1/n = {1 / n:.3g}; a common choice is 1/n^2.")

@@ -39,13 +39,16 @@ class Answers(Mapping[Any, np.ndarray]):
             if not 0 <= at < len(self.counts):
                 raise KeyError(key)
         else:
-            names = (key,) if isinstance(key, str) else tuple(key)
+            names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, (tuple, list)) else (str(key),)
             if names not in self._by_name:
-                raise WorkloadError(f"The workload has no marginal of {', '.join(names)} in this order of columns.")
+                raise WorkloadError(f"The workload has no marginal of {', '.join(map(str, names))} in this order of columns.")
             at = self._by_name[names]
         part: QueryClass = self.workload.parts[at]
         shares: np.ndarray = self.counts[at].dense() / self.rows
         return shares.reshape(part.shape) if isinstance(part, Marginal) else shares
+
+    def __repr__(self) -> str:
+        return f"<Answers to {self.workload.size:,} queries in {len(self)} batches, from {self.rows:,} rows>"
 
     def __iter__(self) -> Iterator[Any]:
         for i, part in enumerate(self.workload):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,10 @@ from understudy.queries.workload import Workload, part_from_dict
 from understudy.schema import Schema
 
 FORMAT = 1
-TABLES = ("synthetic.parquet", "codes.parquet", "answers.parquet", "measurements.parquet")
+FILES = ("synthetic.parquet", "codes.parquet", "answers.parquet", "measurements.parquet", "schema.json", "workload.json", "report.html")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Release:
     """A differentially private stand-in for a table. Everything in it may be published.
 
@@ -37,11 +37,11 @@ class Release:
 
     schema: Schema
     workload: Workload
-    codes: np.ndarray = field(repr=False)
-    synthetic: pa.Table = field(repr=False)
+    codes: np.ndarray
+    synthetic: pa.Table
     certificate: Certificate
-    measurements: tuple[Measurement, ...] = field(repr=False)
-    manifest: dict[str, Any] = field(repr=False)
+    measurements: tuple[Measurement, ...]
+    manifest: dict[str, Any]
 
     def answers(self, workload: Workload | str | None = None) -> Answers:
         """Answers to a workload (that of the release if none is given) from the released rows.
@@ -62,25 +62,42 @@ class Release:
 
         place = Path(folder)
         prepare_folder(place)
+        try:
+            self._write(place, render_report(self))
+        except OSError as problem:
+            raise BundleError(
+                f"The release could not be written to {str(place)!r} ({problem.strerror or type(problem).__name__})."
+            ) from None
+        return place
+
+    def _write(self, place: Path, report: str) -> None:
         pq.write_table(self.synthetic, place / "synthetic.parquet", compression="zstd")
         pq.write_table(pa.table(list(self.codes.T), names=list(self.schema.names)), place / "codes.parquet", compression="zstd")
         pq.write_table(self.answers().occupied(), place / "answers.parquet", compression="zstd")
         pq.write_table(_measured(self.measurements), place / "measurements.parquet", compression="zstd")
         self.schema.save(place / "schema.json")
         (place / "workload.json").write_text(json.dumps(self.workload.to_dict(), ensure_ascii=False) + "\n", encoding="utf-8")
-        (place / "report.html").write_text(render_report(self), encoding="utf-8")
-        files = {name: _sha256(place / name) for name in (*TABLES, "schema.json", "workload.json", "report.html")}
+        (place / "report.html").write_text(report, encoding="utf-8")
+        files = {name: _sha256(place / name) for name in FILES}
         text = json.dumps({**self.manifest, "files": files}, indent=1, ensure_ascii=False)
         (place / "manifest.json").write_text(text + "\n", encoding="utf-8")
-        return place
+
+    def __repr__(self) -> str:
+        facts = (
+            f"{self.synthetic.num_rows:,} rows, {len(self.schema)} columns, {self.workload.size:,} queries, alpha {self.certificate.shown}"
+        )
+        return f"<Release by {self.manifest['mechanism']['name']}: {facts}>"
 
     @classmethod
     def load(cls, folder: str | Path) -> Release:
         """Read a bundle back; refuses files that differ from what the manifest says."""
         place = Path(folder)
         manifest = read_manifest(place)
-        for name, digest in manifest.get("files", {}).items():
-            if Path(name).name != name or not (place / name).is_file() or _sha256(place / name) != digest:
+        files = manifest.get("files")
+        if not isinstance(files, dict) or set(files) != set(FILES):
+            raise BundleError(f"The manifest in {str(place)!r} does not list the files that a bundle has; get the bundle again.")
+        for name, digest in files.items():
+            if not (place / name).is_file() or _sha256(place / name) != digest:
                 raise BundleError(
                     f"The file {name!r} in {str(place)!r} is missing or differs from what the manifest says; get the bundle again."
                 )
@@ -94,7 +111,7 @@ class Release:
             synthetic = pq.read_table(place / "synthetic.parquet")
         except UnderstudyError as problem:
             raise BundleError(f"The bundle {str(place)!r} does not fit together: {problem}") from None
-        except (OSError, KeyError, TypeError, ValueError, pa.ArrowException):
+        except (OSError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError, pa.ArrowException):
             raise BundleError(f"The bundle {str(place)!r} cannot be read; it is incomplete or was written by another version.") from None
         return cls(schema, workload, codes, synthetic, certificate, measurements, manifest)
 

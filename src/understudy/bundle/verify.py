@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from understudy.bundle.release import Release
+from understudy.bundle.release import FILES, Release
 from understudy.errors import UnderstudyError
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
 from understudy.privacy.budget import Budget
 from understudy.privacy.certificate import certificate
 from understudy.queries.base import Neighbours
+from understudy.queries.marginal import Marginal
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,11 @@ def verify(folder: str | Path) -> list[Check]:
     """Every check of a bundle; the bundle is sound when all hold. Raises BundleError if it cannot be opened."""
     place = Path(folder)
     release = Release.load(place)  # file hashes are checked here
-    checks = [Check("the files are those that the manifest lists", True, f"{len(release.manifest['files'])} files, SHA-256")]
+    strangers = sorted(file.name for file in place.iterdir() if file.name not in (*FILES, "manifest.json"))
+    detail = f"{len(FILES)} files, SHA-256" if not strangers else f"{len(strangers)} more files that no manifest lists"
+    checks = [Check("the files are those that the manifest lists, and no others", not strangers, detail)]
     for claim, look in (
-        ("the schema is the one that the manifest names", _schema),
+        ("the schema and the workload are those that the manifest names", _schema),
         ("the events add up to what the manifest says was spent", _events),
         ("what was spent fits the promised epsilon and delta", _promise),
         ("every released row lies in the schema's domain", _rows),
@@ -52,7 +55,7 @@ def verify(folder: str | Path) -> list[Check]:
 def _run(claim: str, look: Callable[[Release], tuple[bool, str]], release: Release) -> Check:
     try:
         holds, detail = look(release)
-    except (UnderstudyError, KeyError, TypeError, ValueError, ArithmeticError, IndexError) as problem:
+    except (UnderstudyError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError, IndexError) as problem:
         return Check(claim, False, f"cannot be checked ({type(problem).__name__})")
     return Check(claim, bool(holds), detail)
 
@@ -62,13 +65,18 @@ def _charged(release: Release) -> tuple[ev.Event, ...]:
 
 
 def _schema(release: Release) -> tuple[bool, str]:
-    return release.schema.digest == release.manifest["schema"]["sha256"], release.schema.digest[:12]
+    said, asked = release.manifest["schema"], release.manifest["workload"]
+    same = release.schema.digest == said["sha256"] and said["domain_size"] == str(release.schema.domain_size)
+    counted = asked["queries"] == release.workload.size and asked["batches"] == len(release.workload)
+    return same and counted, f"{release.schema.digest[:12]}, {release.workload.size:,} queries"
 
 
 def _events(release: Release) -> tuple[bool, str]:
     total = total_cost(_charged(release))
     spent = release.manifest["spent"]
-    same = total.rho == Fraction(spent["rho"]) and total.delta == Fraction(spent["delta"])
+    epsilon = total.epsilon_at(Fraction(release.manifest["budget"]["delta"]))
+    said = epsilon is not None and spent["epsilon"] == float(epsilon)
+    same = said and total.rho == Fraction(spent["rho"]) and total.delta == Fraction(spent["delta"])
     return same, f"{len(_charged(release))} events, rho {float(total.rho):.6g}"
 
 
@@ -78,9 +86,8 @@ def _promise(release: Release) -> tuple[bool, str]:
     total: Cost = total_cost(_charged(release))
     epsilon = total.epsilon_at(Fraction(promised["delta"]))
     shown = f"{float(epsilon):.6g}" if epsilon is not None else "none"
-    return total.fits(
-        budget
-    ), f"epsilon {shown} of {float(Fraction(promised['epsilon'])):.6g} at delta {float(Fraction(promised['delta'])):.3g}"
+    holds = total.fits(budget) and Fraction(promised["rho"]) == budget.rho
+    return holds, f"epsilon {shown} of {float(Fraction(promised['epsilon'])):.6g} at delta {float(Fraction(promised['delta'])):.3g}"
 
 
 def _rows(release: Release) -> tuple[bool, str]:
@@ -110,16 +117,30 @@ def _certificate(release: Release) -> tuple[bool, str]:
         return False, "its charge is not the last event"
     sigma = Fraction(math.isqrt(event.sigma_squared.numerator), math.isqrt(event.sigma_squared.denominator))
     rows = release.manifest["rows"]
+    if not _rows_are_as_released(release, rows):
+        return False, "the number of rows it uses is not the one that was released"
     again = certificate(c.noisy_largest_error, sigma, rows["count"], Fraction(rows["sigma"]), release.workload.size)
     return again == c, f"alpha {c.alpha:.5f} at {c.confidence:.0%}"
 
 
+def _rows_are_as_released(release: Release, rows: dict[str, Any]) -> bool:
+    """A public n has no noise; a private one is the first measurement, and carries its sigma."""
+    if release.manifest["neighbours"] == Neighbours.REPLACE_ONE:
+        return rows["public"] is True and Fraction(rows["sigma"]) == 0
+    total = release.measurements[0]
+    same = rows["public"] is False and Fraction(rows["sigma"]) == total.sigma and rows["count"] == max(1, int(total.counts[0]))
+    return same and total.part == Marginal((), ())
+
+
 def _noise(release: Release) -> tuple[bool, str]:
-    gaussians: list[Any] = [(e.sigma_squared, e.l2_squared) for e in _charged(release) if isinstance(e, ev.DiscreteGaussian)]
+    measured = [e for e in _charged(release) if isinstance(e, ev.DiscreteGaussian) and e.what != "certify"]
+    gaussians: list[Any] = [(e.sigma_squared, e.l2_squared) for e in measured]
     neighbours = Neighbours(release.manifest["neighbours"])
     for measurement in release.measurements:
         wanted = (measurement.sigma**2, measurement.part.l2_squared(neighbours))
         if wanted not in gaussians:
             return False, "a measurement has no matching charge"
         gaussians.remove(wanted)
-    return True, f"{len(release.measurements)} measurements"
+        if len(measurement.counts) != measurement.part.size:
+            return False, "a measurement lacks some of its counts"
+    return not gaussians, f"{len(release.measurements)} measurements" if not gaussians else "a charged measurement is missing"

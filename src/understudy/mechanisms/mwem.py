@@ -49,10 +49,12 @@ class Mwem(Mechanism):
                 f"mwem keeps a weight for every possible record and this schema has {brief.schema.domain_size:,} of them "
                 f"(at most {self.most_cells:,}); use fewer columns, wider bins, or the mechanism 'independent'."
             )
-        if self.rounds is not None and (isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or self.rounds < 1):
-            raise ParameterError("mwem needs a whole number of rounds, at least 1.")
-        if isinstance(self.replays, bool) or not isinstance(self.replays, int) or self.replays < 1 or not 0 < self.first < 1:
-            raise ParameterError("mwem needs at least one replay and a first share strictly between 0 and 1.")
+        if self.rounds is not None and (
+            isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or not 1 <= self.rounds <= 10_000
+        ):
+            raise ParameterError("mwem needs a whole number of rounds from 1 to 10,000.")
+        if isinstance(self.replays, bool) or not isinstance(self.replays, int) or not 1 <= self.replays <= 1000 or not 0 < self.first < 1:
+            raise ParameterError("mwem needs from 1 to 1,000 replays and a first share strictly between 0 and 1.")
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         parts = list(brief.workload)

@@ -31,6 +31,8 @@ def exact(value: Any, name: str) -> Fraction:
     if isinstance(value, bool) or (not isinstance(value, (int, float, str, Fraction, Decimal)) and not hasattr(value, "__float__")):
         raise ParameterError(f"{name} must be a number.")
     try:
+        if isinstance(value, str) and "_" in value:
+            raise ValueError  # Python would read 1_0 as ten
         if isinstance(value, (int, str, Fraction, Decimal)):
             return Fraction(value)
         return Fraction(repr(float(value)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from statistics import NormalDist
 
@@ -36,8 +37,27 @@ class Certificate:
     rows_sigma: float
     queries: int
 
+    @property
+    def shown(self) -> str:
+        """alpha for people: three significant digits, rounded up, because a bound that is rounded down is no bound."""
+        return round_up(self.alpha)
+
     def __str__(self) -> str:
-        return f"With {self.confidence:.0%} confidence, all {self.queries:,} answers are within {self.alpha:.4f} of the truth."
+        return f"With {self.confidence:.0%} confidence, all {self.queries:,} answers are within {self.shown} of the truth."
+
+
+def round_up(value: float, digits: int = 3) -> str:
+    """A number of at least 0 in plain decimals, rounded up to so many significant digits.
+
+    >>> round_up(0.072825), round_up(3.11e-05), round_up(1.0)
+    ('0.0729', '0.0000311', '1')
+    """
+    if value == 0:
+        return "0"
+    exact = Decimal(value)
+    step = Decimal(1).scaleb(exact.adjusted() - digits + 1)
+    rounded = exact.quantize(step, rounding=ROUND_CEILING)
+    return f"{rounded:f}".rstrip("0").rstrip(".") if "." in f"{rounded:f}" else f"{rounded:f}"
 
 
 def certificate(noisy: int, sigma: Fraction, rows: int, rows_sigma: Fraction, queries: int) -> Certificate:

@@ -27,6 +27,10 @@ from understudy.queries.base import Neighbours
 
 FIRST_HASH = "0" * 64
 FORMAT = 1
+TORN = (
+    "an unfinished record was set aside: a writer died before its charge was granted, "
+    "or else the file was damaged from outside and a charge may be missing"
+)
 
 
 @dataclass(frozen=True)
@@ -77,8 +81,8 @@ def check_grant(state: Statement, cost: Cost, neighbours: Neighbours) -> None:
     """Raise unless the ledger's relation and limit allow one more charge."""
     if state.neighbours not in (None, neighbours):
         raise BudgetRefused(
-            f"This ledger counts {state.neighbours} privacy and cannot add a {neighbours} charge; "
-            f"use --neighbours {state.neighbours}, or keep another ledger and add the two up yourself."
+            f"This ledger counts privacy under {state.neighbours}, and charges under {neighbours} cannot be added to it; "
+            f"use --neighbours {state.neighbours}, or keep another ledger for this promise."
         )
     if state.limit is not None and not (state.spent + cost).fits(state.limit):
         raise BudgetRefused(
@@ -202,7 +206,9 @@ def _statement(records: list[dict[str, Any]]) -> Statement:
                 limit = Budget.of(epsilon=body["epsilon"], delta=body["delta"]) if "epsilon" in body else Budget.zcdp(body["rho"])
             elif record["kind"] == "note":
                 notes.append(body["text"])
-            elif record["kind"] != "torn":
+            elif record["kind"] == "torn":
+                notes.append(TORN)
+            else:
                 raise ValueError("unknown kind")
         state = Statement(neighbours, limit, tuple(charges), tuple(notes))
         _ = state.spent  # every event has a known cost
@@ -254,6 +260,9 @@ def _parse(data: bytes) -> tuple[list[dict[str, Any]], bytes]:
         if record is None:
             raise LedgerDamaged(DAMAGED.format(f"is damaged at line {number}: its hash chain does not hold"))
         records.append(record)
+    start = f'{{"seq":{len(records)},'.encode()
+    if tail[: len(start)] != start[: len(tail)]:
+        raise LedgerDamaged(DAMAGED.format("ends in something that no writer of a ledger wrote"))
     return records, tail
 
 

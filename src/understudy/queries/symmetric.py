@@ -61,7 +61,9 @@ def any_of(*literals: Literal) -> Query:
 def at_least(t: int, *literals: Literal) -> Query:
     """Threshold: at least ``t`` of the literals hold."""
     if not 1 <= t <= len(literals):
-        raise WorkloadError(f"A threshold of {t} needs from 1 to {len(literals)} literals to be met.")
+        raise WorkloadError(
+            f"At least {t} of {len(literals)} literals is always or never true; t must be from 1 to the number of literals."
+        )
     return Query(literals, tuple(int(count >= t) for count in range(len(literals) + 1)))
 
 

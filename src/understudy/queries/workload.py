@@ -8,6 +8,8 @@ several joined by ``+``, or a YAML file:
       - {all_of: {sex: F, smoker: true}}
       - {at_least: {sex: F, age: 30, smoker: {not: true}}, t: 2}
       - {not: {any_of: [{age: 30}, {age: 50}]}}
+
+In a column with bins, a value means the bin that holds it.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Source(Blocks):
         absent = [name for name in schema.names if name not in set(names)]
         if absent:
             raise SourceError(
-                f"The table has no column {absent[0]!r}, which the schema names; a CSV file must begin with a line of column names."
+                f"The table has no column {absent[0]!r}, which the schema names; a CSV file is UTF-8, separated by commas, and begins with a line of column names."
             )
         twice = [name for name in schema.names if names.count(name) > 1]
         if twice:

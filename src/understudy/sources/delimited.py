@@ -50,8 +50,8 @@ class DelimitedSource(FileSource):
     def _header(self, file: str) -> list[str]:
         try:
             with _open(file) as stream:
-                line = stream.readline(1 << 20).decode("utf-8-sig", "replace")
-            return next(csv.reader(io.StringIO(line)), [])
+                text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
+                return next(csv.reader(text), [])
         except (OSError, EOFError, zlib.error, csv.Error):
             raise SourceError(f"The first line of {file!r} cannot be read as the header of a CSV file.") from None
 
