@@ -153,6 +153,16 @@ SIDE_DOORS = {
     "privacy/talks.py": "print('exact')",
     "sources/logs.py": "import logging",
     "bundle/pickles.py": "import pickle",
+    "schema/cells.py": "import logging",
+    "schema/columns.py": "print('unreadable')",
+    "tally.py": "import sys\nsys.stderr.write('exact')",
+    "queries/talks.py": "import warnings",
+    "players/door.py": "from understudy.front_door import open_source",
+    "players/again.py": "from understudy.privacy.meter import public_rows",
+    "bundle/chain.py": "import understudy\nx = understudy.sources",
+    "mechanisms/sly.py": "def f(m):\n    return getattr(m, '_exact')",
+    "mechanisms/loud.py": "from understudy.privacy import noise\nn = noise.Noise()",
+    "front_door.py": "def f(part, source):\n    return source.count([()])",
     "mechanisms/noise.py": "from understudy.privacy.noise import Noise\nn = Noise()",
 }
 

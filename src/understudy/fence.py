@@ -16,10 +16,22 @@ MAY_IMPORT_SOURCES = {
     "front_door.py": "opens the table and hands it to the meter",
     "checks.py": "holds invented tables only",
 }
-INSIDE_ONLY = {"_exact", "_look", "_open_source", "_noise", "_source", "_read", "_blocks"}
+INSIDE_ONLY = {"_exact", "_look", "_open_source", "_noise", "_source", "_read", "_blocks", "_play", "_certify"}
+# Names that lead to rows or to noise, whatever module they are taken from, and the files that may take them.
+TRUSTED_NAMES = {
+    "Source": ("sources/", "privacy/", "front_door.py", "checks.py"),
+    "open_source": ("sources/", "front_door.py"),
+    "MemorySource": ("sources/", "checks.py"),
+    "DuckDBSource": ("sources/",),
+    "DelimitedSource": ("sources/",),
+    "public_rows": ("privacy/", "front_door.py"),
+    "Noise": ("privacy/",),
+}
+# Where raw cells or exact counts pass: nothing here may print, log or warn.
+SILENT = ("privacy/", "sources/", "queries/", "schema/cells.py", "schema/columns.py", "tally.py")
 SEEDED = {"random", "numpy.random"}
 PICKLES = {"pickle", "cPickle", "joblib", "dill", "cloudpickle", "shelve", "marshal"}
-TALKERS = {"logging", "warnings"}
+TALKERS = {"logging", "warnings", "rich", "traceback"}
 
 
 def side_doors(root: Path) -> list[str]:
@@ -33,9 +45,12 @@ def side_doors(root: Path) -> list[str]:
 
 
 def _breaches(node: ast.AST, place: str) -> list[str]:
+    return [*_import_breaches(node, place), *_name_breaches(node, place)]
+
+
+def _import_breaches(node: ast.AST, place: str) -> list[str]:
     found = []
     trusted = place.startswith(tuple(MAY_IMPORT_SOURCES))
-    in_room = place.startswith(("privacy/", "sources/"))
     for module in _imports(node, place):
         if not trusted and (module == "understudy.sources" or module.startswith("understudy.sources.")):
             found.append("imports the room of sensitive rows")
@@ -43,26 +58,45 @@ def _breaches(node: ast.AST, place: str) -> list[str]:
             found.append(f"imports {module}: nothing here is ever pickled")
         if place.startswith("privacy/") and (module in SEEDED or module.startswith("numpy.random")):
             found.append(f"imports {module}: a generator with a seed inside the privacy room")
-        if in_room and module in TALKERS:
-            found.append(f"imports {module}: rooms with exact values do not talk")
-    if (
-        isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and node.value.startswith("understudy.sources")
-        and place != "fence.py"
-    ):
-        found.append("names the room of sensitive rows in a string")
+        if place.startswith(SILENT) and module.split(".")[0] in TALKERS:
+            found.append(f"imports {module}: where cells and exact counts pass, nothing talks")
+        name = module.rsplit(".", 1)[-1]
+        if isinstance(node, ast.ImportFrom) and name in TRUSTED_NAMES and not place.startswith(TRUSTED_NAMES[name]):
+            found.append(f"imports {name}, which leads to rows or to noise")
+    return found
+
+
+def _name_breaches(node: ast.AST, place: str) -> list[str]:
+    found = []
+    in_room = place.startswith(("privacy/", "sources/")) or place in ("tally.py", "checks.py", "fence.py")
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and place != "fence.py":
+        if node.value.startswith("understudy.sources"):
+            found.append("names the room of sensitive rows in a string")
+        if node.value in INSIDE_ONLY and not in_room:
+            found.append(f"names {node.value} in a string, which is inside the room")
     if isinstance(node, ast.Attribute):
-        if node.attr in INSIDE_ONLY and not in_room and place not in ("tally.py", "checks.py"):
+        if node.attr in INSIDE_ONLY and not in_room and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
             found.append(f"reaches for {node.attr}, which is inside the room")
+        if node.attr == "sources" and not in_room:
+            found.append("reaches for the room of sensitive rows")
+        if node.attr in ("stdout", "stderr") and place.startswith(SILENT):
+            found.append(f"uses {node.attr} where cells and exact counts pass")
         if place.startswith("privacy/") and node.attr in ("random", "default_rng", "RandomState"):
             found.append(f"uses {node.attr}: a generator with a seed inside the privacy room")
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        if node.func.id == "print" and in_room:
-            found.append("prints inside a room with exact values")
-        if node.func.id == "Noise" and not place.startswith("privacy/"):
+        if place == "front_door.py" and node.attr in ("count", "scan", "counts") and not _is_answers(node):
+            found.append(f"asks for {node.attr}: only the meter looks")
+    if isinstance(node, ast.Call):
+        called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if called == "print" and place.startswith(SILENT):
+            found.append("prints where cells and exact counts pass")
+        if called == "Noise" and not place.startswith("privacy/"):
             found.append("makes its own noise")
     return found
+
+
+def _is_answers(node: ast.Attribute) -> bool:
+    """``answers.counts`` and ``total[0].counts`` are released values."""
+    return node.attr == "counts" and isinstance(node.value, (ast.Name, ast.Subscript))
 
 
 def _imports(node: ast.AST, place: str) -> list[str]:

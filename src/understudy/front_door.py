@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -16,7 +17,7 @@ import numpy as np
 from understudy.bundle.answers import Answers
 from understudy.bundle.release import FORMAT, Release
 from understudy.errors import NotSupported, ParameterError, ReleaseFailed, SourceError, UnderstudyError
-from understudy.game import NoWatcher, Played, Watcher
+from understudy.game import NoWatcher, Watcher
 from understudy.mechanisms.base import Brief, Mechanism, make
 from understudy.mechanisms.choose import choose
 from understudy.privacy import Budget, FileLedger, Measurement, Meter, ProcessLedger
@@ -116,7 +117,8 @@ def release(
     try:
         made = _play(meter, brief, chosen, budget, rows, rng, watcher or NoWatcher())
     except BaseException as problem:
-        book.note("a release ended early; its whole reservation counts as spent")
+        with contextlib.suppress(Exception):  # the charge is on disk already; a remark that cannot be written changes nothing
+            book.note("a release ended early; its whole reservation counts as spent")
         if not isinstance(problem, Exception):  # interrupted
             raise
         # Our own sentences are safe to repeat; a foreign message might quote a cell.
@@ -127,7 +129,7 @@ def release(
         raise ReleaseFailed(f"{failure} The release had begun, so its whole budget counts as spent.")
     made.manifest["mechanism"]["why"] = reason
     made.manifest["ledger"] = book.where
-    made.manifest["seed"] = seed
+    made.manifest["seed"] = None if seed is None else int(seed)
     return made
 
 
@@ -148,7 +150,7 @@ def _play(
     certificate = meter.certify(list(brief.workload), answers.counts, len(codes))
     watcher.step(f"largest error at most {certificate.shown}")
     measurements = (*total, *(f for f in played.findings if isinstance(f, Measurement)))
-    manifest = _manifest(meter, brief, mechanism, budget, played, measurements, total, len(codes))
+    manifest = _manifest(meter, brief, mechanism, budget, measurements, total, len(codes))
     manifest["certificate"] = asdict(certificate)
     return Release(brief.schema, brief.workload, codes, synthetic, certificate, measurements, manifest)
 
@@ -158,7 +160,6 @@ def _manifest(
     brief: Brief,
     mechanism: Mechanism,
     budget: Budget,
-    played: Played,
     measurements: tuple[Measurement, ...],
     total: list[Measurement],
     synthetic_rows: int,
@@ -174,7 +175,9 @@ def _manifest(
         "workload": {"spec": brief.workload.spec, "batches": len(brief.workload), "queries": brief.workload.size},
         "mechanism": {
             "name": mechanism.name,
-            "parameters": {name: str(v) if isinstance(v, Fraction) else v for name, v in mechanism.parameters().items()},
+            "parameters": {
+                name: v if v is None or isinstance(v, (bool, int, float, str)) else str(v) for name, v in mechanism.parameters().items()
+            },
             "reference": mechanism.reference,
         },
         "neighbours": str(brief.neighbours),
@@ -188,7 +191,7 @@ def _manifest(
         },
         "events": [ev.to_dict(event) for event in meter.events],
         "measurements": [{"part": m.part.to_dict(brief.schema), "sigma": str(m.sigma)} for m in measurements],
-        "selections": len(played.findings) - sum(isinstance(f, Measurement) for f in played.findings),
+        "selections": sum(event.draws for event in meter.events if isinstance(event, ev.ExponentialDraws)),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "numba", "pyarrow", "duckdb")}},
     }
 
@@ -232,7 +235,8 @@ def _neighbours(given: str) -> Neighbours:
 
 def _ledger(given: str | Path | Ledger | None, table: Any) -> Ledger:
     if given is None:
-        return FileLedger.beside(table) if isinstance(table, (str, Path)) else ProcessLedger()
+        place = table.origin if isinstance(table, Source) else table
+        return FileLedger.beside(place) if isinstance(place, (str, Path)) else ProcessLedger()
     return FileLedger(given) if isinstance(given, (str, Path)) else given
 
 

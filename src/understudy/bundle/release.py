@@ -105,10 +105,12 @@ class Release:
             schema = Schema.load(place / "schema.json")
             workload = Workload.from_dict(json.loads((place / "workload.json").read_text(encoding="utf-8")), schema)
             stored = pq.read_table(place / "codes.parquet")
+            synthetic = pq.read_table(place / "synthetic.parquet")
+            if not list(schema.names) == stored.column_names == synthetic.column_names or stored.num_rows != synthetic.num_rows:
+                raise ValueError("other columns or rows than the schema's")
             codes = np.column_stack([stored[name].to_numpy() for name in schema.names]).astype(np.int32)
             measurements = _measurements(pq.read_table(place / "measurements.parquet"), manifest["measurements"], schema)
             certificate = Certificate(**manifest["certificate"])
-            synthetic = pq.read_table(place / "synthetic.parquet")
         except UnderstudyError as problem:
             raise BundleError(f"The bundle {str(place)!r} does not fit together: {problem}") from None
         except (OSError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError, pa.ArrowException):
@@ -158,7 +160,13 @@ def _measured(measurements: Sequence[Measurement]) -> pa.Table:
 
 
 def _measurements(table: pa.Table, described: list[dict[str, Any]], schema: Schema) -> tuple[Measurement, ...]:
-    at, counts = table["measurement"].to_numpy(), table["count"].to_numpy()
-    return tuple(
-        Measurement(part_from_dict(what["part"], schema), counts[at == i], Fraction(what["sigma"])) for i, what in enumerate(described)
+    """The inverse of :func:`_measured`; ValueError unless the table holds exactly what is described."""
+    parts = [part_from_dict(what["part"], schema) for what in described]
+    ends = np.cumsum([part.size for part in parts])
+    found = tuple(
+        Measurement(part, table["count"].to_numpy()[end - part.size : end], Fraction(what["sigma"]))
+        for part, end, what in zip(parts, ends, described, strict=True)
     )
+    if not table.equals(_measured(found)):
+        raise ValueError("other counts than those that are described")
+    return found

@@ -13,6 +13,7 @@ import numpy as np
 from understudy.privacy import Measurement
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import cost_of
+from understudy.privacy.certificate import round_up
 from understudy.queries.marginal import Marginal
 from understudy.tally import CodedRows
 
@@ -84,6 +85,7 @@ def render_report(release: Release) -> str:
     return environment.get_template("report.html.j2").render(
         manifest=release.manifest,
         certificate=release.certificate,
+        alpha_percent=round_up(100 * release.certificate.alpha),
         epsilon=float(Fraction(budget["epsilon"])),
         delta=float(Fraction(budget["delta"])),
         rho=float(Fraction(budget["rho"])),
@@ -104,6 +106,8 @@ def _percent(share: float) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return "–"
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:,.1f}" if isinstance(value, float) else str(value)
 
 
@@ -114,11 +118,13 @@ def _spending(release: Release) -> list[dict[str, Any]]:
         spent[event.what.split(" ")[0]].append(float(cost_of(event).rho))
     total = float(Fraction(release.manifest["budget"]["rho"]))
     words = {"measure": "measuring with noise", "select": "choosing what to measure", "certify": "the certificate"}
+    hues = {"measure": "var(--released)", "select": "var(--measured)", "certify": "var(--good)"}
     rows: list[dict[str, Any]] = [
-        {"name": words.get(verb, verb), "steps": len(costs), "share": sum(costs) / total} for verb, costs in spent.items()
+        {"name": words.get(verb, verb), "steps": len(costs), "share": sum(costs) / total, "hue": hues.get(verb, "#9b6fd6")}
+        for verb, costs in spent.items()
     ]
     unspent = max(0.0, 1 - sum(row["share"] for row in rows))
-    return [*rows, {"name": "left over by rounding", "steps": 0, "share": unspent}]
+    return [*rows, {"name": "left over by rounding", "steps": 0, "share": unspent, "hue": "var(--line)"}]
 
 
 def _measured(release: Release) -> dict[tuple[int, ...], Measurement]:

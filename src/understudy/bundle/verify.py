@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from understudy.bundle.release import FILES, Release
+from understudy.bundle.report import render_report
 from understudy.errors import UnderstudyError
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
@@ -46,7 +48,8 @@ def verify(folder: str | Path) -> list[Check]:
         ("the rows in the user's types and the coded rows agree", _types),
         ("the stored answers are those of the released rows", lambda r: _answers(r, place)),
         ("the certificate follows from its released parts", _certificate),
-        ("each measurement has the noise of a charged event", _noise),
+        ("each measurement has the noise of a charged event, and each charge its measurement", _noise),
+        ("the report is the one that these files give", lambda r: _report(r, place)),
     ):
         checks.append(_run(claim, look, release))
     return checks
@@ -116,11 +119,20 @@ def _certificate(release: Release) -> tuple[bool, str]:
     if not (isinstance(event, ev.DiscreteGaussian) and event.what == "certify" and event.l2_squared == 1):
         return False, "its charge is not the last event"
     sigma = Fraction(math.isqrt(event.sigma_squared.numerator), math.isqrt(event.sigma_squared.denominator))
+    if sigma**2 != event.sigma_squared or c.noisy_largest_error < -10 * sigma:
+        return False, "no such noise could have been drawn"
     rows = release.manifest["rows"]
     if not _rows_are_as_released(release, rows):
         return False, "the number of rows it uses is not the one that was released"
     again = certificate(c.noisy_largest_error, sigma, rows["count"], Fraction(rows["sigma"]), release.workload.size)
     return again == c, f"alpha {c.alpha:.5f} at {c.confidence:.0%}"
+
+
+def _report(release: Release, place: Path) -> tuple[bool, str]:
+    made_by = release.manifest["made_by"]
+    if made_by != f"understudy {version('understudy')}":
+        return True, f"not compared: made by {made_by}"
+    return (place / "report.html").read_text(encoding="utf-8") == render_report(release), "rendered again"
 
 
 def _rows_are_as_released(release: Release, rows: dict[str, Any]) -> bool:

@@ -8,15 +8,20 @@ its budget is spent; 130 interrupted.
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import threading
 from collections.abc import Callable
+from dataclasses import fields
 from fractions import Fraction
 from functools import wraps
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import understudy
@@ -24,14 +29,14 @@ from understudy import demo as demo_population
 from understudy.bundle.release import Release, prepare_folder
 from understudy.bundle.verify import verify as verify_bundle
 from understudy.cli.progress import RichWatcher
-from understudy.errors import ParameterError, UnderstudyError
+from understudy.errors import BundleError, ParameterError, ReleaseFailed, UnderstudyError
 from understudy.front_door import check_columns
 from understudy.front_door import release as make_release
 from understudy.mechanisms.base import available_mechanisms
 from understudy.privacy import Budget, FileLedger
 from understudy.privacy.ledger import Statement, describe_budget
 from understudy.queries.workload import Workload, marginals
-from understudy.schema import Schema
+from understudy.schema import Moment, Number, Schema
 
 out, err = Console(), Console(stderr=True)
 
@@ -50,6 +55,8 @@ def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(*args: Any, **options: Any) -> None:
         as_json = bool(options.get("as_json"))
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, _interrupt)  # to be asked to stop is to be interrupted: the ledger gets its note
         try:
             command(*args, **options)
         except UnderstudyError as problem:
@@ -65,6 +72,10 @@ def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
             )
 
     return run
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
@@ -94,22 +105,29 @@ def main() -> None:
 def release(folder: str, as_json: bool, data: str, schema: str, workload: str | None, parameters: tuple[str, ...], **options: Any) -> None:
     """Release a stand-in for DATA: a CSV or Parquet file, or a glob in quotes."""
     described = Schema.load(schema)
-    asked = Workload.parse(workload, described) if workload else None
+    asked = Workload.parse(workload, described) if workload is not None else None
     _release(Path(folder), as_json, data, schema=described, workload=asked, parameters=_parameters(parameters), **options)
 
 
 def _release(folder: Path, as_json: bool, data: Any, **options: Any) -> Release:
     prepare_folder(folder)
-    with RichWatcher(err, quiet=as_json) as watcher:
-        made = make_release(data, watcher=watcher, **options)
-    made.save(folder)
+    try:
+        with RichWatcher(err, quiet=as_json) as watcher:
+            made = make_release(data, watcher=watcher, **options)
+    except BaseException:
+        folder.rmdir()  # made above, and still empty: nothing should look like a release that is none
+        raise
+    try:
+        made.save(folder)
+    except BundleError as problem:
+        raise ReleaseFailed(f"{problem} The release had been made, so its whole budget counts as spent.") from None
     if as_json:
         print(json.dumps(_summary(made, folder)))
         return made
     table = Table(show_header=False, box=None)
     for name, value in _summary(made, folder).items():
         if value is not None:
-            table.add_row(f"[bold]{name}[/bold]", click.unstyle(str(value)))
+            table.add_row(f"[bold]{name}[/bold]", escape(str(value)))
     out.print(table)
     out.print(str(made.certificate), style="green", markup=False)
     out.print(f"Open {folder / 'report.html'}; check it with: understudy verify {folder}", markup=False, soft_wrap=True)
@@ -181,7 +199,7 @@ def verify(folder: str, as_json: bool) -> None:
     else:
         table = Table(box=None, show_header=False)
         for check in checks:
-            table.add_row("[green]ok[/green]" if check.holds else "[red]NO[/red]", check.claim, f"[dim]{check.detail}[/dim]")
+            table.add_row("[green]ok[/green]" if check.holds else "[red]NO[/red]", check.claim, f"[dim]{escape(check.detail)}[/dim]")
         out.print(table)
         out.print("The release is sound." if sound else "The release does NOT hold together.", style="green" if sound else "bold red")
     sys.exit(0 if sound else 1)
@@ -194,14 +212,15 @@ def mechanisms(as_json: bool) -> None:
     """List the mechanisms."""
     found = available_mechanisms()
     if as_json:
-        print(json.dumps([{"name": name, "summary": kind.summary, "reference": kind.reference} for name, kind in found.items()]))
+        facts = [(name, kind.summary, kind.reference, [f.name for f in fields(kind)]) for name, kind in found.items()]
+        print(json.dumps([dict(zip(("name", "summary", "reference", "parameters"), fact, strict=True)) for fact in facts]))
         return
     table = Table(box=None)
-    for heading in ("name", "what it does", "reference"):
+    for heading in ("name", "what it does", "--set", "reference"):
         table.add_column(heading)
-    table.add_row("auto", "the best of these for the schema and workload; the default", "")
+    table.add_row("auto", "the best of these for the schema and workload; the default", "", "")
     for name, kind in found.items():
-        table.add_row(name, kind.summary, kind.reference)
+        table.add_row(name, kind.summary, ", ".join(f.name for f in fields(kind)), kind.reference)
     out.print(table)
 
 
@@ -213,6 +232,8 @@ def mechanisms(as_json: bool) -> None:
 @speaks_plainly
 def budget(path: str, limit_epsilon: str | None, limit_delta: str | None, as_json: bool) -> None:
     """Show what was spent on a dataset. PATH is a ledger, or the data file it is kept beside."""
+    if not path.endswith(".jsonl") and not Path(path).exists() and not any(c in path for c in "*?["):
+        raise ParameterError(f"There is no file {path!r}; give a data file, a glob, or a ledger.")
     ledger = FileLedger(path) if path.endswith(".jsonl") else FileLedger.beside(path)
     if (limit_epsilon is None) != (limit_delta is None):
         raise ParameterError("A limit needs both --limit-epsilon and --limit-delta.")
@@ -235,7 +256,7 @@ def _show(state: Statement, ledger: FileLedger, as_json: bool) -> None:
     for heading in ("when", "what", "rho"):
         table.add_column(heading)
     for charge in state.charges:
-        table.add_row(f"{_when(charge.time)}", charge.label, f"{float(charge.cost.rho):.6g}")
+        table.add_row(_when(charge.time), escape(charge.label), f"{float(charge.cost.rho):.6g}")
     out.print(table)
     epsilon = f"epsilon {float(total):.6g}" if total is not None else "no finite epsilon"
     out.print(
@@ -277,9 +298,17 @@ def check(path: str, data: str | None, as_json: bool) -> None:
     for heading in ("column", "kind", "codes", "first", "last"):
         table.add_column(heading)
     for column in described:
-        table.add_row(column.name, column.kind, f"{column.size:,}", column.label(0), column.label(column.size - 1))
+        labels = (escape(column.label(code)) for code in (0, column.size - 1))
+        table.add_row(escape(column.name), column.kind, f"{column.size:,}", *labels)
     out.print(table)
     out.print(
         f"{len(described)} columns, {described.domain_size:,} possible records, {pairs.size:,} cells in all 2-way marginals.", markup=False
     )
+    for column in described:
+        if not column.missing and not column.other and not isinstance(column, Number | Moment):
+            out.print(f"Note: cells of {column.name!r} that are missing or not listed will count as {column.label(0)!r}.", markup=False)
+        elif not column.missing and not column.other:
+            out.print(f"Note: cells of {column.name!r} that are missing or unreadable will count as {column.label(0)!r}.", markup=False)
+    if any(not column.missing and not column.other for column in described):
+        out.print("Declare missing: true or other: true for a column where such cells occur.", markup=False)
     out.print("The schema is fine" + (", and the table has its columns." if data is not None else "."), style="green", markup=False)

@@ -13,9 +13,10 @@ import fcntl
 import hashlib
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -99,14 +100,17 @@ class ProcessLedger:
 
     def __init__(self) -> None:
         self.state = Statement()
+        self._lock = threading.Lock()
 
     def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> None:
         charge = Charge(time.time(), label, events)
-        check_grant(self.state, charge.cost, neighbours)
-        self.state = Statement(neighbours, self.state.limit, (*self.state.charges, charge), self.state.notes)
+        with self._lock:
+            check_grant(self.state, charge.cost, neighbours)
+            self.state = replace(self.state, neighbours=neighbours, charges=(*self.state.charges, charge))
 
     def note(self, text: str) -> None:
-        self.state = Statement(self.state.neighbours, self.state.limit, self.state.charges, (*self.state.notes, text))
+        with self._lock:
+            self.state = replace(self.state, notes=(*self.state.notes, text))
 
 
 class FileLedger:
@@ -168,7 +172,7 @@ class FileLedger:
         try:
             records, torn = _parse(_read_all(fd))
             if not records:
-                _sync_folder(self.path.parent)  # the file's name must survive too, whoever made it
+                _sync_folder(self.path.resolve().parent)  # the file's name must survive too, whoever made it
             if torn:
                 _mend(fd, records, torn)
             yield fd, records
@@ -272,7 +276,7 @@ def _record(line: bytes, before: list[dict[str, Any]]) -> dict[str, Any] | None:
         expected = before[-1]["hash"] if before else FIRST_HASH
         linked = record["prev"] == expected and record["seq"] == len(before) and record["hash"] == _hash(record)
         whole = linked and record["format"] == FORMAT and isinstance(record["body"], dict)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return record if whole else None
 

@@ -190,7 +190,11 @@ class Meter:
             ev.ExponentialDraws(what=f"select {draws} of {sum(p.size for p in parts):,}", log_weight_shift=shift, draws=draws)
         )
         gaps = np.concatenate(
-            [multiplier * counts.dense() - self._whole(share, multiplier) for counts, share in zip(self._look(parts), shares, strict=True)]
+            [
+                # No share asks for more rows than this, and below it nothing can wrap in 64 bits, whatever n is.
+                multiplier * np.minimum(counts.dense(), 2 * LARGEST_SCORE // multiplier) - self._whole(share, multiplier)
+                for counts, share in zip(self._look(parts), shares, strict=True)
+            ]
         )
         middle = table.top // 2  # the table may be narrower than the counts: clip around no error, not at one end
         gaps = np.clip(gaps, -middle, middle) if signed else gaps
@@ -203,7 +207,7 @@ class Meter:
 
         ``answers`` are counts among ``released_rows`` released rows. Wide marginals stay sparse.
         """
-        if released_rows < 1 or [part.size for part in parts] != [answer.cells for answer in answers]:
+        if not parts or released_rows < 1 or [part.size for part in parts] != [answer.cells for answer in answers]:
             raise ParameterError("A certificate needs released rows, and one answer per query.")
         if self._certify.events:
             raise BudgetRefused("A release is certified once; its share for that is spent.")
@@ -277,7 +281,7 @@ def _check_sizes(parts: Sequence[QueryClass]) -> None:
 
 
 def _check_shares(parts: Sequence[QueryClass], shares: Sequence[np.ndarray]) -> None:
-    if len(parts) != len(shares) or any(len(share) != part.size for part, share in zip(parts, shares, strict=True)):
+    if not parts or len(parts) != len(shares) or any(share.shape != (part.size,) for part, share in zip(parts, shares, strict=True)):
         raise ParameterError("Each batch of queries needs one answer per query.")
 
 

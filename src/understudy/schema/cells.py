@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 
 MISSING, TEXT, NUMBER, FLAG, MOMENT, UNREADABLE = range(6)
 
-# No exponent beyond two digits and at most 300 digits before it: what passes the pattern always
-# converts to a finite double or a harmless infinity, so the cast below cannot raise.
-NUMERIC_TEXT = r"^[+-]?(\d{1,300}(\.\d{0,300})?|\.\d{1,300})([eE][+-]?\d{1,2})?$"
+# At most 300 digits and three in the exponent: what passes the pattern always converts, to zero or infinity at worst.
+NUMERIC_TEXT = r"^[+-]?(\d{1,300}(\.\d{0,300})?|\.\d{1,300})([eE][+-]?\d{1,3})?$"
+INFINITE_TEXT = r"(?i)^[+-]?inf(inity)?$"
 MOMENT_TEXT = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?$"
 MICROSECONDS = 1_000_000
 LARGEST_MOMENT = 2**63 - 1
@@ -129,7 +129,13 @@ def numbers_in_text(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     chosen = pc.if_else(looks, text, pa.scalar(None, text.type))
     # Arrow's parser refuses a leading plus sign that the pattern allows.
     chosen = pc.replace_substring_regex(chosen, r"^\+", "")
-    return _to_numpy(pc.cast(chosen, pa.float64()), np.nan), looks.to_numpy(zero_copy_only=False)
+    value, numeric = _to_numpy(pc.cast(chosen, pa.float64()), np.nan), looks.to_numpy(zero_copy_only=False).copy()
+    endless = pc.fill_null(pc.match_substring_regex(text, INFINITE_TEXT), False).to_numpy(zero_copy_only=False)
+    if endless.any():
+        below = pc.fill_null(pc.starts_with(text, "-"), False).to_numpy(zero_copy_only=False)
+        value[endless] = np.where(below[endless], -np.inf, np.inf)
+        numeric |= endless
+    return value, numeric
 
 
 def moments_in_text(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -235,10 +241,30 @@ def _texts(array: pa.Array) -> Cells:
     return Cells(cells.kind, pc.ascii_trim_whitespace(array), cells.number, cells.moment)
 
 
-def mark_missing(cells: Cells, missing_values: Sequence[str]) -> Cells:
-    """Text that the schema lists as a missing value becomes MISSING."""
+def mark_missing(cells: Cells, missing_values: Sequence[str], categories: Sequence[str] = ()) -> Cells:
+    """What the schema lists as missing becomes MISSING, numbers by value: 999 is 999 as a number and as text."""
+    numbers, looks = numbers_in_text(pa.array(list(missing_values), pa.large_string()))
+    numbers = numbers[looks]
+    kinds = cells.kind
+    if len(numbers):
+        kinds[(kinds == NUMBER) & np.isin(cells.number, numbers)] = MISSING
     if cells.text.null_count == len(cells):
         return cells
-    said = pc.is_in(cells.text, value_set=pa.array(list(missing_values), pa.large_string()))
-    cells.kind[(cells.kind == TEXT) & said.to_numpy(zero_copy_only=False)] = MISSING
+    said = _among(cells.text, missing_values)
+    if len(numbers):
+        value, numeric = numbers_in_text(cells.text)
+        said |= numeric & np.isin(value, numbers) & ~_among(cells.text, categories)
+    kinds[(kinds == TEXT) & said] = MISSING
     return cells
+
+
+def _among(text: pa.Array, values: Sequence[str]) -> np.ndarray:
+    found: np.ndarray = pc.is_in(text, value_set=pa.array(list(values), pa.large_string())).to_numpy(zero_copy_only=False)
+    return found.copy()
+
+
+def true_or_false(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """(1 or 0, does it say true or false) for each string: what a flag becomes when its column is read as text."""
+    low = pc.ascii_lower(text)
+    true, false = _among(low, ["true"]), _among(low, ["false"])
+    return true.astype(np.float64), true | false

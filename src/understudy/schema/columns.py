@@ -58,6 +58,11 @@ class Column(ABC):
     def _codes(self, cells: c.Cells) -> np.ndarray:
         """Code of each cell that has one, -1 where the cell is unreadable; MISSING is done elsewhere."""
 
+    @property
+    def _named(self) -> tuple[str, ...]:
+        """Texts that are values of their own, whatever number they look like."""
+        return ()
+
     def _lists(self, cells: c.Cells) -> bool:
         """Whether one readable cell is a value of the column, not merely mapped to one."""
         return True
@@ -84,7 +89,7 @@ class Column(ABC):
 
     def encode(self, cells: c.Cells) -> np.ndarray:
         """The code of each cell, as int32."""
-        cells = c.mark_missing(cells, self.missing_values)
+        cells = c.mark_missing(cells, self.missing_values, self._named)
         codes = self._codes(cells)
         codes = np.where(codes < 0, self.other_code, codes)
         return np.where(cells.kind == c.MISSING, self.missing_code, codes).astype(np.int32)
@@ -160,6 +165,10 @@ class Categorical(Column):
     def values(self) -> int:
         return len(self.categories)
 
+    @property
+    def _named(self) -> tuple[str, ...]:
+        return self.categories
+
     @cached_property
     def _by_number(self) -> tuple[np.ndarray, np.ndarray]:
         """(numbers, codes) of the categories that are numbers, sorted; the first spelling wins."""
@@ -180,8 +189,10 @@ class Categorical(Column):
             at = np.clip(np.searchsorted(numbers, value), 0, len(numbers) - 1)
             codes = np.where(looks & (numbers[at] == value), number_codes[at], codes)
         flags = {name.lower(): code for code, name in reversed(list(enumerate(self.categories)))}
-        for flag, name in ((1.0, "true"), (0.0, "false")):
-            codes[(cells.kind == c.FLAG) & (cells.number == flag)] = flags.get(name, -1)
+        flag, said = c.true_or_false(cells.text)
+        flag, said = np.where(cells.kind == c.FLAG, cells.number, flag), (said & (codes < 0)) | (cells.kind == c.FLAG)
+        for number, name in ((1.0, "true"), (0.0, "false")):
+            codes[said & (flag == number)] = flags.get(name, -1)
         return codes
 
     def _decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
@@ -273,8 +284,9 @@ class Number(Binned):
 
     def _axis(self, cells: c.Cells) -> tuple[np.ndarray, np.ndarray]:
         value, readable = c.numbers_in_text(cells.text)
+        flag, said = c.true_or_false(cells.text)
         numeric = np.isin(cells.kind, (c.NUMBER, c.FLAG))
-        return np.where(numeric, cells.number, value), numeric | readable
+        return np.where(numeric, cells.number, np.where(said, flag, value)), numeric | readable | said
 
     def _decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
         if self.integer:

@@ -27,7 +27,8 @@ class Source(Blocks):
         absent = [name for name in schema.names if name not in set(names)]
         if absent:
             raise SourceError(
-                f"The table has no column {absent[0]!r}, which the schema names; a CSV file is UTF-8, separated by commas, and begins with a line of column names."
+                f"The table has no column {absent[0]!r}, which the schema names; "
+                "a CSV file is UTF-8, separated by commas, and begins with a line of column names."
             )
         twice = [name for name in schema.names if names.count(name) > 1]
         if twice:
@@ -39,6 +40,11 @@ class Source(Blocks):
     @abstractmethod
     def holding(cls, table: pa.Table, schema: Schema, folder: Path) -> Source:
         """A source of this kind with a given invented table, for the conformance kit; may write to ``folder``."""
+
+    @property
+    def origin(self) -> str | None:
+        """The path or glob that the rows came from, if they came from files: where their ledger is kept."""
+        return None
 
     @property
     def schema(self) -> Schema:

@@ -62,7 +62,7 @@ def _through_duckdb(file: str, places: list[int]) -> Iterator[list[pa.Array]]:
     wanted = ", ".join(f"c{i}" for i in places) or "1"
     relation = f"read_parquet([{_literal(file)}], hive_partitioning = false, utf8_validation = 'replace') AS t({names})"
     # Row order carries no meaning here; giving it up lets DuckDB stream.
-    connection = duckdb.connect(config={"memory_limit": MEMORY, "preserve_insertion_order": "false"})
+    connection = duckdb.connect(config={"memory_limit": MEMORY, "preserve_insertion_order": "false", "arrow_large_buffer_size": "true"})
     try:
         query = f"SELECT {wanted} FROM {relation}"  # noqa: S608 (numbers and an escaped path)
         for batch in connection.sql(query).to_arrow_reader(BLOCK_ROWS):

@@ -25,6 +25,7 @@ class FileSource(Source):
     endings: ClassVar[tuple[str, ...]]
 
     def __init__(self, path: str | Path, schema: Schema) -> None:
+        self._path = str(path)
         self._files = expand(path)
         if not all(file.lower().endswith(self.endings) for file in self._files):
             raise SourceError(f"{str(path)!r} is not of the kind {' or '.join(self.endings)}.")
@@ -32,6 +33,10 @@ class FileSource(Source):
         if any(sorted(header) != sorted(self._headers[0]) for header in self._headers):
             raise SourceError("The files do not all have the same columns; give files of one table.")
         super().__init__(schema, self._headers[0])
+
+    @property
+    def origin(self) -> str:
+        return self._path
 
     @abstractmethod
     def _header(self, file: str) -> list[str]:
