@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,12 @@ FORGERIES = {
     "more rows": lambda m: m.update(synthetic_rows=10**6),
     "less spent": lambda m: m["spent"].update(rho=str(Fraction(m["spent"]["rho"]) / 2)),
     "an unknown event": lambda m: m["events"][0].update(event="Magic"),
+    "a smaller epsilon said to be spent": lambda m: m["spent"].update(epsilon=0.01),
+    "another rho": lambda m: m["budget"].update(rho="1/1000"),
+    "more queries": lambda m: m["workload"].update(queries=10**6),
+    "an impossible noisy error": lambda m: m["certificate"].update(noisy_largest_error=-(10**6), alpha=0.0),
+    "other rows": lambda m: m["rows"].update(count=10**7),
+    "another n": lambda m: m["rows"].update(sigma="5"),
     "quieter measurements": lambda m: m["measurements"][0].update(sigma="1/2"),
 }
 
@@ -81,13 +88,75 @@ def test_a_forged_manifest_is_noticed(folder: Path, forgery: str) -> None:
     assert failed(folder)
 
 
+BREAKAGES = {
+    "no measurements": lambda m: m.update(measurements=[]),
+    "fewer measurements and charges": lambda m: (m["measurements"].pop(), m["events"].pop(0)),
+    "no files": lambda m: m.update(files={}),
+    "files as a list": lambda m: m.update(files=[]),
+    "a measurement of nothing": lambda m: m["measurements"][0].update(part=None),
+}
+
+
+@pytest.mark.parametrize("breakage", BREAKAGES)
+def test_a_manifest_that_does_not_describe_its_files_is_a_sentence(folder: Path, breakage: str) -> None:
+    rewrite(folder, BREAKAGES[breakage])
+    with pytest.raises(us.BundleError) as caught:
+        us.verify(folder)
+    assert str(caught.value).endswith(".")
+
+
+def change_file(folder: Path, name: str, change: Callable[[Path], object]) -> None:
+    """Change a file and keep its hash in the manifest right."""
+    change(folder / name)
+    digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    rewrite(folder, lambda m: m["files"].update({name: digest}))
+
+
+def test_a_forged_report_and_a_stray_file_are_noticed(folder: Path) -> None:
+    (folder / "notes.txt").write_text("x")
+    assert failed(folder) == ["the files are those that the manifest lists, and no others"]
+    (folder / "notes.txt").unlink()
+    change_file(folder, "report.html", lambda file: file.write_text(file.read_text().replace("95%", "99%")))
+    assert failed(folder) == ["the report is the one that these files give"]
+
+
+@pytest.mark.parametrize("name", ["codes.parquet", "synthetic.parquet"])
+def test_a_smuggled_column_is_noticed(folder: Path, name: str) -> None:
+    def smuggle(file: Path) -> None:
+        table = pq.read_table(file)
+        pq.write_table(table.append_column("ssn", pa.array(range(table.num_rows))), file)
+
+    change_file(folder, name, smuggle)
+    with pytest.raises(us.BundleError):
+        us.verify(folder)
+
+
+def test_extra_counts_among_the_measurements_are_noticed(folder: Path) -> None:
+    def extend(file: Path) -> None:
+        table = pq.read_table(file)
+        pq.write_table(pa.concat_tables([table, table.slice(0, 1)]), file)
+
+    change_file(folder, "measurements.parquet", extend)
+    with pytest.raises(us.BundleError):
+        us.verify(folder)
+
+
+def test_a_private_n_must_be_the_one_that_was_released(tmp_path: Path) -> None:
+    made = us.release(small_table(), schema=SMALL, epsilon=1, delta=1e-6, neighbours="add-remove-one", mechanism="independent")
+    folder = made.save(tmp_path / "b")
+    assert failed(folder) == []
+    rewrite(folder, lambda m: m["rows"].update(sigma="0", public=True))
+    assert "the certificate follows from its released parts" in failed(folder)
+
+
 def test_swapped_answers_are_noticed(folder: Path) -> None:
-    table = pq.read_table(folder / "answers.parquet")
-    values = table["count"].to_numpy().copy()
-    values[0] += 1
-    pq.write_table(table.set_column(2, "count", pa.array(values)), folder / "answers.parquet")
-    digest = hashlib.sha256((folder / "answers.parquet").read_bytes()).hexdigest()
-    rewrite(folder, lambda m: m["files"].update({"answers.parquet": digest}))
+    def swap(file: Path) -> None:
+        table = pq.read_table(file)
+        values = table["count"].to_numpy().copy()
+        values[0] += 1
+        pq.write_table(table.set_column(2, "count", pa.array(values)), file)
+
+    change_file(folder, "answers.parquet", swap)
     assert failed(folder) == ["the stored answers are those of the released rows"]
 
 

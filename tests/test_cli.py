@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from understudy.checks import small_table
 from understudy.cli.main import main
+from understudy.privacy.certificate import round_up
 
 SECRET = "s3cr3t-cell"
 
@@ -61,6 +63,9 @@ def test_add_remove_one(data: Path) -> None:
         ["--epsilon", "nan"],
         ["--epsilon", "inf"],
         ["--epsilon", "lots"],
+        ["--epsilon", "1_0"],
+        ["--epsilon", "1", "--workload", ""],
+        ["--epsilon", "1", "--mechanism", "mwem", "--set", "rounds=1000000000"],
         ["--epsilon", "1", "--delta", "1"],
         ["--epsilon", "1", "--delta", "0.01"],
         ["--epsilon", "1", "--mechanism", "magic"],
@@ -122,6 +127,37 @@ def test_mechanisms_and_schema_check(data: Path) -> None:
     assert json.loads(run("schema", "check", str(data / "schema.json"), "--json").stdout)["domain_size"] == "24"
     (data / "bad.json").write_text('{"a": 3, "a": 4}')
     assert run("schema", "check", str(data / "bad.json")).exit_code == 2
+
+
+def test_square_brackets_are_shown_as_they_are(data: Path) -> None:
+    fields = [{"name": "a [kg]", "type": "integer", "constraints": {"minimum": 0, "maximum": 2}}]
+    fields.append({"name": "[/b]", "type": "string", "constraints": {"enum": ["[unknown]", "x"]}})
+    (data / "odd.json").write_text(json.dumps({"fields": fields}))
+    (data / "odd.csv").write_text('"a [kg]",[/b]\n' + "1,x\n2,[unknown]\n" * 50)
+    shown = run("schema", "check", str(data / "odd.json"), str(data / "odd.csv"))
+    assert shown.exit_code == 0 and "a [kg]" in shown.stdout and "[unknown]" in shown.stdout
+    made = run("release", str(data / "odd.csv"), "--schema", str(data / "odd.json"), "--epsilon", "1", "--out", str(data / "o[/x]"))
+    assert made.exit_code == 0, made.output
+
+
+def test_a_refused_release_leaves_no_folder(data: Path) -> None:
+    assert release(data, "--epsilon", "1", "--mechanism", "magic").exit_code == 2
+    assert not (data / "out").exists()
+
+
+def test_a_release_that_cannot_be_saved_exits_5(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object, **options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("understudy.bundle.release.pq.write_table", full)
+    result = release(data, "--epsilon", "1")
+    assert result.exit_code == 5 and "No space left" in result.stderr and "spent" in result.stderr
+
+
+def test_a_bound_is_never_rounded_down() -> None:
+    for alpha in (0.072825, 0.220517, 3.1100001e-05, 0.9999, 0.0001, 1.0):
+        assert Decimal(round_up(alpha)) >= Decimal(alpha)
+        assert float(round_up(alpha)) <= alpha * 1.01 + 1e-12
 
 
 def test_the_demo_runs(tmp_path: Path) -> None:

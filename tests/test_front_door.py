@@ -22,6 +22,7 @@ from understudy.mechanisms.independent import Independent
 from understudy.privacy import FileLedger
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
+from understudy.sources.duckdb import DuckDBSource
 from understudy.sources.memory import MemorySource
 from understudy.tally import CodedRows
 
@@ -234,6 +235,29 @@ def test_a_failure_after_the_reservation_says_that_the_budget_is_spent(tmp_path:
         assert caught.value.exit_code == 5 and not isinstance(caught.value, us.InputError)
         assert "13579" not in str(caught.value) and caught.value.__context__ is None
         assert FileLedger(tmp_path / f"{i}.jsonl").read().spent.rho > 0
+
+
+def test_a_ledger_that_breaks_meanwhile_changes_neither_the_error_nor_the_silence(tmp_path: Path) -> None:
+    class Vandal(Independent):
+        def play(self, *args: Any) -> Any:
+            (tmp_path / "l.jsonl").write_text("broken\n")
+            raise ValueError("the cell was 13579")
+
+    with pytest.raises(us.ReleaseFailed) as caught:
+        make(mechanism=Vandal(), ledger=tmp_path / "l.jsonl")
+    assert caught.value.__context__ is None
+
+
+def test_tiny_tables_need_a_delta_of_their_own() -> None:
+    with pytest.raises(us.ParameterError, match="delta"):
+        make(small_table(20))
+    assert make(small_table(20), delta=1e-6).synthetic.num_rows == 20
+
+
+def test_a_source_over_a_file_keeps_its_ledger_there(tmp_path: Path) -> None:
+    pd.DataFrame(small_table(), columns=list("abc")).to_parquet(tmp_path / "t.parquet")
+    make(DuckDBSource(tmp_path / "t.parquet", SMALL), seed=np.int64(3)).save(tmp_path / "out")
+    assert FileLedger.beside(tmp_path / "t.parquet").read().spent.rho > 0
 
 
 def test_a_mechanism_cannot_ask_for_more_than_was_promised() -> None:

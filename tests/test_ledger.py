@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from fractions import Fraction
 from pathlib import Path
@@ -139,7 +140,8 @@ def test_a_torn_last_line_is_vouched_for_and_work_goes_on(tmp_path: Path, keep: 
     path.write_bytes(b"".join(lines[:2]) + lines[2][:keep])
     FileLedger(path).reserve("r", charge(), REPLACE)
     assert FileLedger(path).read().spent.rho == Fraction(3, 400)
-    assert FileLedger(path).read().spent.rho == Fraction(3, 400)
+    state = FileLedger(path).read()
+    assert state.spent.rho == Fraction(3, 400) and "unfinished record" in state.notes[0]
 
 
 def test_a_complete_record_without_its_line_end_counts(tmp_path: Path) -> None:
@@ -221,6 +223,25 @@ def test_garbage_at_the_start_does_not_hide_a_charge(tmp_path: Path) -> None:
     path.write_bytes(b"x\n" + path.read_bytes())
     with pytest.raises(LedgerDamaged):
         FileLedger(path).read()
+
+
+@pytest.mark.parametrize("content", [b'{"age": 100}', b"this is not a ledger", b"\x00\xff\x13", b"[" * 100_000])
+def test_another_file_is_never_taken_over(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "schema.json"
+    path.write_bytes(content)
+    with pytest.raises(LedgerDamaged):
+        FileLedger(path).reserve("r", charge(), REPLACE)
+    assert path.read_bytes() == content
+
+
+def test_threads_share_a_process_ledger() -> None:
+    ledger = ProcessLedger()
+    threads = [threading.Thread(target=lambda: [ledger.reserve("r", charge(), REPLACE) for _ in range(200)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ledger.state.charges) == 800
 
 
 def test_not_a_ledger(tmp_path: Path) -> None:

@@ -265,6 +265,10 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
         (ParameterError, lambda m: m.select([part], [np.zeros(3)], rho=Fraction(1, 2))),
         (ParameterError, lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2), draws=0)),
         (ParameterError, lambda m: m.certify([part], [Counts(3, np.zeros(3, np.int64))], 2)),
+        (ParameterError, lambda m: m.select([part], [np.zeros((2, 1))], rho=Fraction(1, 2))),
+        (ParameterError, lambda m: m.select([], [], rho=Fraction(1, 2))),
+        (ParameterError, lambda m: m.certify([], [], 2)),
+        (ParameterError, lambda m: m.measure_all([], rho=Fraction(1, 2))),
         (NotSupported, lambda m: m.measure(wide, rho=Fraction(1, 2))),
     ]
     for error, verb in refusals:
