@@ -31,18 +31,8 @@ import pyarrow as pa
 
 from understudy.errors import SchemaError
 from understudy.schema import cells as c
-from understudy.schema.columns import (
-    LARGEST_NUMBER,
-    Binned,
-    Boolean,
-    Categorical,
-    Column,
-    Moment,
-    Number,
-    moment_edges,
-    number_edges,
-    text_of,
-)
+from understudy.schema.columns import Binned, Boolean, Categorical, Column, Moment, Number, text_of
+from understudy.schema.edges import LARGEST_NUMBER, moment_edges, number_edges
 from understudy.schema.files import read_mapping, write_mapping
 
 SETTINGS = {"bins", "cuts", "missing", "other", "resolution"}
@@ -75,7 +65,6 @@ class Schema:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise SchemaError(f"The schema names the column {twice[0]!r} twice; column names must differ.")
-
         if len({column.missing_values for column in self.columns}) > 1:
             raise SchemaError("The columns of a schema must share one list of missing values.")
 
