@@ -77,6 +77,9 @@ FORGERIES = {
     "more queries": lambda m: m["workload"].update(queries=10**6),
     "an impossible noisy error": lambda m: m["certificate"].update(noisy_largest_error=-(10**6), alpha=0.0),
     "other rows": lambda m: m["rows"].update(count=10**7),
+    "another spec": lambda m: m["workload"].update(spec="5-way"),
+    "no selections": lambda m: m.update(selections=0),
+    "another version": lambda m: m.update(made_by="understudy 99"),
     "another n": lambda m: m["rows"].update(sigma="5"),
     "quieter measurements": lambda m: m["measurements"][0].update(sigma="1/2"),
 }
@@ -129,6 +132,37 @@ def test_a_smuggled_column_is_noticed(folder: Path, name: str) -> None:
     change_file(folder, name, smuggle)
     with pytest.raises(us.BundleError):
         us.verify(folder)
+
+
+def test_codes_of_another_type_are_noticed(folder: Path) -> None:
+    def shift(file: Path) -> None:
+        table = pq.read_table(file)
+        wide = [pa.array(table[name].to_numpy().astype(np.int64) + 2**32) for name in table.column_names]
+        pq.write_table(pa.table(wide, names=table.column_names), file)
+
+    change_file(folder, "codes.parquet", shift)
+    with pytest.raises(us.BundleError):
+        us.verify(folder)
+
+
+def test_a_cell_without_a_value_must_be_empty(tmp_path: Path) -> None:
+    """A number with code OTHER has nothing to show; a value in its place would be a way to smuggle one out."""
+    schema = us.Schema.from_dict(
+        {
+            "fields": [{"name": "y", "type": "number", "constraints": {"minimum": 0, "maximum": 10}}],
+            "understudy": {"columns": {"y": {"bins": 2, "other": True}}},
+        }
+    )
+    made = us.release(pa.table({"y": ["1", "7", "oops", "9"] * 100}), schema=schema, epsilon=5, mechanism="independent")
+    folder = made.save(tmp_path / "b")
+    assert failed(folder) == []
+
+    def fill(file: Path) -> None:
+        table = pq.read_table(file)
+        pq.write_table(table.set_column(0, "y", table["y"].fill_null(3.21)), file)
+
+    change_file(folder, "synthetic.parquet", fill)
+    assert "the rows in the user's types and the coded rows agree" in failed(folder)
 
 
 def test_extra_counts_among_the_measurements_are_noticed(folder: Path) -> None:

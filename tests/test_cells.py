@@ -277,7 +277,13 @@ def test_a_number_is_the_same_as_a_number_and_as_text(column: str, typed: list[A
     assert codes(col, typed) == codes(col, [str(value) for value in typed]) == col.encode(c.read_cells(pa.array(typed))).tolist()
 
 
-def test_missing_values_match_numbers_by_value_but_never_a_listed_category() -> None:
-    col = Categorical(name="x", categories=("1", "00", "True"), missing=True, missing_values=("", "0", "99"))
-    assert codes(col, [99, "99", 99.0, "99.0", "0", 0]) == [col.missing_code] * 6
-    assert codes(col, ["00", "1", 1, True, "true", "TRUE"]) == [1, 0, 0, 2, 2, 2]
+def test_missing_values_match_by_value_typed_or_not() -> None:
+    col = Categorical(name="x", categories=("1", "True", "nan"), missing=True, missing_values=("", "0", "99"))
+    assert codes(col, [99, "99", 99.0, "99.0", "0", 0, "00"]) == [col.missing_code] * 7
+    assert codes(col, ["1", 1, True, "true", "TRUE", "nan"]) == [0, 0, 1, 1, 1, 2]
+    seen = dataclasses.replace(FULL["date month"], missing_values=("", "1900-01-01"))
+    assert codes(seen, ["1900-01-01", dt.date(1900, 1, 1), dt.datetime(1900, 1, 1)]) == [seen.missing_code] * 3
+    number = dataclasses.replace(FULL["integer cuts"], missing_values=("", "True"))
+    assert codes(number, [True, "True", "NaN", float("nan")]) == [number.missing_code] * 4
+    with pytest.raises(SchemaError, match="missing value"):
+        Categorical(name="x", categories=("9", "8"), missing_values=("09",))

@@ -162,7 +162,9 @@ SIDE_DOORS = {
     "bundle/chain.py": "import understudy\nx = understudy.sources",
     "mechanisms/sly.py": "def f(m):\n    return getattr(m, '_exact')",
     "mechanisms/loud.py": "from understudy.privacy import noise\nn = noise.Noise()",
-    "front_door.py": "def f(part, source):\n    return source.count([()])",
+    "front_door.py": "def f(part, source):\n    return part.counts(source)",
+    "mechanisms/heir.py": "from understudy.privacy import Meter\nclass M(Meter):\n    pass",
+    "mechanisms/own.py": "class M:\n    def peek(self):\n        return self._exact",
     "mechanisms/noise.py": "from understudy.privacy.noise import Noise\nn = Noise()",
 }
 

@@ -225,6 +225,15 @@ def test_garbage_at_the_start_does_not_hide_a_charge(tmp_path: Path) -> None:
         FileLedger(path).read()
 
 
+def test_a_flipped_line_end_never_hides_a_charge(tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    for _ in range(3):
+        FileLedger(path).reserve("r", charge(), REPLACE)
+    path.write_bytes(path.read_bytes()[:-1] + b"\v")
+    with pytest.raises(LedgerDamaged):
+        FileLedger(path).read()
+
+
 @pytest.mark.parametrize("content", [b'{"age": 100}', b"this is not a ledger", b"\x00\xff\x13", b"[" * 100_000])
 def test_another_file_is_never_taken_over(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "schema.json"

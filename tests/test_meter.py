@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import sys
+import threading
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
@@ -307,6 +309,30 @@ def test_a_mechanism_cannot_spend_the_certificate() -> None:
     meter = meter_on(BASE, certify=Fraction(5))
     with pytest.raises(BudgetRefused, match="left"):
         meter.measure(Marginal.of(TINY, ["x"]), rho=Fraction(11))
+
+
+def test_threads_cannot_spend_one_allowance_twice() -> None:
+    event = ev.DiscreteGaussian(what="m", sigma_squared=Fraction(1, 10), l2_squared=2)  # costs exactly the allowance of 10
+    old = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(50):
+            account, refused = meter_module.Account(Cost(Fraction(10))), []
+
+            def spend(account: meter_module.Account = account, refused: list[bool] = refused) -> None:
+                try:
+                    account.charge(event)
+                except BudgetRefused:
+                    refused.append(True)
+
+            threads = [threading.Thread(target=spend) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert len(account.events) == 1 and len(refused) == 3
+    finally:
+        sys.setswitchinterval(old)
 
 
 def test_exactly_the_allowance_can_be_spent() -> None:

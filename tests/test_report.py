@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def test_the_report_shows_plots_budget_and_certificate(tmp_path: Path) -> None:
         box = page.locator("svg.one-way").first.bounding_box()
         assert box is not None and box["width"] > 150 and box["height"] > 80
         text = page.locator("body").inner_text()
-        assert f"{round_up(100 * made.certificate.alpha)}%" in text and "95% confidence" in text
+        assert f"{round_up(Decimal(made.certificate.alpha) * 100)}%" in text and "95% confidence" in text
         assert "ε = 1" in text and "measuring with noise" in text and "the certificate" in text
         widths = page.locator(".bar span").evaluate_all("spans => spans.map(s => s.getBoundingClientRect().width)")
         assert len(widths) == 4 and sum(widths) > 800

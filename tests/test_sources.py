@@ -548,3 +548,13 @@ def test_columns_with_many_codes_keep_them_apart() -> None:
         assert np.array_equal(rows_of(MemorySource(codes, Schema.from_domain({"a": size}))), codes)
     col = Categorical(name="x", categories=tuple(map(str, range(300))), missing=True)
     assert rows_of(MemorySource(pd.DataFrame({"x": [None, "299"]}), Schema((col,)))).ravel().tolist() == [300, 299]
+
+
+def test_header_and_rows_agree_on_where_the_header_ends(tmp_path: Path) -> None:
+    schema = Schema.from_domain({"a": 10, "b": 10})
+    for content, rows in ((b'\xef\xbb\xbf"x\ny",a,b\n0,1,2\n0,3,4\n', 2), (b"\xef\xbb\xbfa,b\r\n1,2\r\n", 1), (b'"a","b"\n1,2', 1)):
+        (tmp_path / "t.csv").write_bytes(content)
+        assert int(open_source(tmp_path / "t.csv", schema).count([()])[0].values[0]) == rows
+    (tmp_path / "t.csv").write_bytes(b"a,b\r1,2\n3,4\n")
+    with pytest.raises(SourceError):
+        open_source(tmp_path / "t.csv", schema)

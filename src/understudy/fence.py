@@ -75,7 +75,7 @@ def _name_breaches(node: ast.AST, place: str) -> list[str]:
         if node.value in INSIDE_ONLY and not in_room:
             found.append(f"names {node.value} in a string, which is inside the room")
     if isinstance(node, ast.Attribute):
-        if node.attr in INSIDE_ONLY and not in_room and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+        if node.attr in INSIDE_ONLY and not in_room:
             found.append(f"reaches for {node.attr}, which is inside the room")
         if node.attr == "sources" and not in_room:
             found.append("reaches for the room of sensitive rows")
@@ -83,20 +83,17 @@ def _name_breaches(node: ast.AST, place: str) -> list[str]:
             found.append(f"uses {node.attr} where cells and exact counts pass")
         if place.startswith("privacy/") and node.attr in ("random", "default_rng", "RandomState"):
             found.append(f"uses {node.attr}: a generator with a seed inside the privacy room")
-        if place == "front_door.py" and node.attr in ("count", "scan", "counts") and not _is_answers(node):
-            found.append(f"asks for {node.attr}: only the meter looks")
+    if isinstance(node, ast.ClassDef) and not in_room and any(isinstance(base, ast.Name) and base.id == "Meter" for base in node.bases):
+        found.append("extends the meter")
     if isinstance(node, ast.Call):
         called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
         if called == "print" and place.startswith(SILENT):
             found.append("prints where cells and exact counts pass")
+        if place == "front_door.py" and called in ("count", "scan", "counts"):
+            found.append(f"asks for {called}: only the meter looks")
         if called == "Noise" and not place.startswith("privacy/"):
             found.append("makes its own noise")
     return found
-
-
-def _is_answers(node: ast.Attribute) -> bool:
-    """``answers.counts`` and ``total[0].counts`` are released values."""
-    return node.attr == "counts" and isinstance(node.value, (ast.Name, ast.Subscript))
 
 
 def _imports(node: ast.AST, place: str) -> list[str]:

@@ -72,7 +72,7 @@ class Release:
 
     def _write(self, place: Path, report: str) -> None:
         pq.write_table(self.synthetic, place / "synthetic.parquet", compression="zstd")
-        pq.write_table(pa.table(list(self.codes.T), names=list(self.schema.names)), place / "codes.parquet", compression="zstd")
+        pq.write_table(_coded(self.codes, self.schema), place / "codes.parquet", compression="zstd")
         pq.write_table(self.answers().occupied(), place / "answers.parquet", compression="zstd")
         pq.write_table(_measured(self.measurements), place / "measurements.parquet", compression="zstd")
         self.schema.save(place / "schema.json")
@@ -109,11 +109,13 @@ class Release:
             if not list(schema.names) == stored.column_names == synthetic.column_names or stored.num_rows != synthetic.num_rows:
                 raise ValueError("other columns or rows than the schema's")
             codes = np.column_stack([stored[name].to_numpy() for name in schema.names]).astype(np.int32)
+            if not stored.equals(_coded(codes, schema)):
+                raise ValueError("codes of another type")
             measurements = _measurements(pq.read_table(place / "measurements.parquet"), manifest["measurements"], schema)
             certificate = Certificate(**manifest["certificate"])
         except UnderstudyError as problem:
             raise BundleError(f"The bundle {str(place)!r} does not fit together: {problem}") from None
-        except (OSError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError, pa.ArrowException):
+        except (OSError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, pa.ArrowException):
             raise BundleError(f"The bundle {str(place)!r} cannot be read; it is incomplete or was written by another version.") from None
         return cls(schema, workload, codes, synthetic, certificate, measurements, manifest)
 
@@ -135,7 +137,7 @@ def read_manifest(place: Path) -> dict[str, Any]:
         manifest = json.loads((place / "manifest.json").read_text(encoding="utf-8"))
     except OSError:
         raise BundleError(f"{str(place)!r} is not a release folder: it has no readable manifest.json.") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BundleError(f"The manifest in {str(place)!r} is not valid JSON.") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise BundleError(f"The manifest in {str(place)!r} is not of a format that this version reads.")
@@ -145,6 +147,10 @@ def read_manifest(place: Path) -> dict[str, Any]:
 def _sha256(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _coded(codes: np.ndarray, schema: Schema) -> pa.Table:
+    return pa.table(list(np.ascontiguousarray(codes.T)), names=list(schema.names))
 
 
 def _measured(measurements: Sequence[Measurement]) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,7 @@ def render_report(release: Release) -> str:
     return environment.get_template("report.html.j2").render(
         manifest=release.manifest,
         certificate=release.certificate,
-        alpha_percent=round_up(100 * release.certificate.alpha),
+        alpha_percent=round_up(Decimal(release.certificate.alpha) * 100),
         epsilon=float(Fraction(budget["epsilon"])),
         delta=float(Fraction(budget["delta"])),
         rho=float(Fraction(budget["rho"])),

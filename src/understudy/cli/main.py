@@ -7,6 +7,7 @@ its budget is spent; 130 interrupted.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import sys
@@ -110,12 +111,15 @@ def release(folder: str, as_json: bool, data: str, schema: str, workload: str | 
 
 
 def _release(folder: Path, as_json: bool, data: Any, **options: Any) -> Release:
+    ours = not folder.exists()
     prepare_folder(folder)
     try:
         with RichWatcher(err, quiet=as_json) as watcher:
             made = make_release(data, watcher=watcher, **options)
     except BaseException:
-        folder.rmdir()  # made above, and still empty: nothing should look like a release that is none
+        if ours:  # and still empty: nothing should look like a release that is none
+            with contextlib.suppress(OSError):
+                folder.rmdir()
         raise
     try:
         made.save(folder)

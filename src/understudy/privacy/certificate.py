@@ -46,7 +46,7 @@ class Certificate:
         return f"With {self.confidence:.0%} confidence, all {self.queries:,} answers are within {self.shown} of the truth."
 
 
-def round_up(value: float, digits: int = 3) -> str:
+def round_up(value: float | Decimal, digits: int = 3) -> str:
     """A number of at least 0 in plain decimals, rounded up to so many significant digits.
 
     >>> round_up(0.072825), round_up(3.11e-05), round_up(1.0)

@@ -294,8 +294,18 @@ def _mend(fd: int, records: list[dict[str, Any]], torn: bytes) -> None:
         os.fsync(fd)
         records.append(complete)
         return
+    if _holds_a_record(torn):
+        raise LedgerDamaged(DAMAGED.format("ends in a whole record with something behind it, which no interrupted write leaves"))
     os.ftruncate(fd, os.fstat(fd).st_size - len(torn))
     _append(fd, records, "torn", {"bytes": torn.hex()})
+
+
+def _holds_a_record(torn: bytes) -> bool:
+    try:
+        json.JSONDecoder().raw_decode(torn.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _sync_folder(folder: Path) -> None:

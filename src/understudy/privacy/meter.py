@@ -7,6 +7,7 @@ under its name in PROOFS.md.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -55,17 +56,19 @@ class Account:
     allowance: Cost
     events: list[ev.Event] = field(default_factory=list)
     spent: Cost = field(default_factory=Cost)
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def charge(self, *events: ev.Event) -> None:
         """Charge some events together, or raise and charge none."""
-        after = self.spent + total_cost(events)
-        if not after.within(self.allowance):
-            cost, left = float(total_cost(events).rho), float(self.allowance.rho - self.spent.rho)
-            raise BudgetRefused(
-                f"{events[0].what}: this step costs rho {cost:.6g} and the release has rho {left:.6g} left; nothing was looked at."
-            )
-        self.spent = after
-        self.events.extend(events)
+        with self.lock:  # a mechanism may ask from several threads
+            after = self.spent + total_cost(events)
+            if not after.within(self.allowance):
+                cost, left = float(total_cost(events).rho), float(self.allowance.rho - self.spent.rho)
+                raise BudgetRefused(
+                    f"{events[0].what}: this step costs rho {cost:.6g} and the release has rho {left:.6g} left; nothing was looked at."
+                )
+            self.spent = after
+            self.events.extend(events)
 
 
 class Meter:

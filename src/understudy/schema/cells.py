@@ -242,20 +242,29 @@ def _texts(array: pa.Array) -> Cells:
 
 
 def mark_missing(cells: Cells, missing_values: Sequence[str], categories: Sequence[str] = ()) -> Cells:
-    """What the schema lists as missing becomes MISSING, numbers by value: 999 is 999 as a number and as text."""
-    numbers, looks = numbers_in_text(pa.array(list(missing_values), pa.large_string()))
-    numbers = numbers[looks]
-    kinds = cells.kind
-    if len(numbers):
-        kinds[(kinds == NUMBER) & np.isin(cells.number, numbers)] = MISSING
-    if cells.text.null_count == len(cells):
-        return cells
-    said = _among(cells.text, missing_values)
-    if len(numbers):
-        value, numeric = numbers_in_text(cells.text)
-        said |= numeric & np.isin(value, numbers) & ~_among(cells.text, categories)
-    kinds[(kinds == TEXT) & said] = MISSING
+    """What the schema lists as missing becomes MISSING, by value: 999 is 999 as a number and as text.
+
+    Text that is a listed category stays one, whatever value it looks like.
+    """
+    listed = pa.array(list(missing_values), pa.large_string())
+    kinds, typed = cells.kind, cells.text.null_count == len(cells)
+    said = np.zeros(len(cells), bool) if typed else _says_nan(cells.text)
+    readings = ((NUMBER, cells.number, numbers_in_text), (FLAG, cells.number, true_or_false), (MOMENT, cells.moment, moments_in_text))
+    for kind, values, read in readings:
+        missing, looks = read(listed)
+        if looks.any():
+            kinds[(kinds == kind) & np.isin(values, missing[looks])] = MISSING
+            if not typed:
+                value, looks_alike = read(cells.text)
+                said |= looks_alike & np.isin(value, missing[looks])
+    if not typed:
+        said &= ~_among(cells.text, categories)
+        kinds[(kinds == TEXT) & (said | _among(cells.text, missing_values))] = MISSING
     return cells
+
+
+def _says_nan(text: pa.Array) -> np.ndarray:
+    return pc.fill_null(pc.match_substring_regex(text, r"(?i)^[+-]?nan$"), False).to_numpy(zero_copy_only=False).copy()
 
 
 def _among(text: pa.Array, values: Sequence[str]) -> np.ndarray:

@@ -147,7 +147,11 @@ class Categorical(Column):
         for label, declared in (("OTHER", self.other), ("MISSING", self.missing)):
             if declared and label in self.categories:
                 raise SchemaError(f"Column {self.name!r} declares the code {label} and also lists that category; drop one of them.")
-        if set(self.categories) & set(self.missing_values):
+        numbers = [
+            value[looks]
+            for value, looks in (c.numbers_in_text(pa.array(t, pa.large_string())) for t in (self.categories, self.missing_values))
+        ]
+        if set(self.categories) & set(self.missing_values) or np.isin(*numbers).any():
             raise SchemaError(f"Column {self.name!r} lists a category that is also a missing value, which no cell can be; drop one.")
 
     @property

@@ -14,11 +14,11 @@ be UTF-8 but never checked: bytes that are not simply match no category.
 
 from __future__ import annotations
 
-import csv
+import codecs
 import gzip
-import io
 import zlib
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, ClassVar, cast
 
@@ -32,6 +32,7 @@ from understudy.schema import Schema
 from understudy.sources.files import UNREADABLE, FileSource
 
 CHUNK_BYTES = 1 << 22
+LONGEST_HEADER = 1 << 20
 COMMA, QUOTE, LINE_FEED, CARRIAGE_RETURN = ord(","), ord('"'), ord("\n"), ord("\r")
 START, PLAIN, QUOTED, CLOSED = range(4)  # where in a cell we are
 
@@ -50,9 +51,8 @@ class DelimitedSource(FileSource):
     def _header(self, file: str) -> list[str]:
         try:
             with _open(file) as stream:
-                text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
-                return next(csv.reader(text), [])
-        except (OSError, EOFError, zlib.error, csv.Error):
+                return [cell.decode("utf-8", "replace").strip() for cell in first_row(stream)]
+        except (OSError, EOFError, zlib.error):
             raise SourceError(f"The first line of {file!r} cannot be read as the header of a CSV file.") from None
 
     def _batches(self, file: str, places: list[int]) -> Iterator[list[pa.Array]]:
@@ -67,7 +67,29 @@ class DelimitedSource(FileSource):
 
 
 def _open(file: str) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(file, "rb") if file.lower().endswith(".gz") else open(file, "rb"))
+    """The bytes of a file, behind the byte-order mark that some programs put before a header."""
+    stream = cast(BinaryIO, (gzip.open if file.lower().endswith(".gz") else open)(file, "rb"))
+    if stream.read(3) != codecs.BOM_UTF8:
+        stream.seek(0)
+    return stream
+
+
+def first_row(stream: BinaryIO) -> list[bytes]:
+    """The cells of the first row, by the rules of :func:`cut`: both must agree on where the header ends."""
+    cells, state = [b""], START
+    data = chain.from_iterable(iter(lambda: stream.read(4096), b""))
+    for byte in islice(data, LONGEST_HEADER):
+        if byte == LINE_FEED and state != QUOTED:
+            break
+        if byte == QUOTE and state in (START, QUOTED):
+            state = QUOTED if state == START else CLOSED
+        elif byte == COMMA and state != QUOTED:
+            cells.append(b"")
+            state = START
+        else:
+            state = QUOTED if state == QUOTED or (byte == QUOTE and state == CLOSED) else PLAIN
+            cells[-1] += bytes([byte])
+    return cells
 
 
 def cut(stream: BinaryIO, wanted: Sequence[int], chunk_bytes: int = CHUNK_BYTES) -> Iterator[list[pa.Array]]:
