@@ -24,6 +24,7 @@ MISSING, TEXT, NUMBER, FLAG, MOMENT, UNREADABLE = range(6)
 
 # At most 300 digits and three in the exponent: what passes the pattern always converts, to zero or infinity at worst.
 NUMERIC_TEXT = r"^[+-]?(\d{1,300}(\.\d{0,300})?|\.\d{1,300})([eE][+-]?\d{1,3})?$"
+NAN_TEXTS = ("nan", "NaN", "NAN", "-nan", "-NaN")  # what is written for a number that is none
 INFINITE_TEXT = r"(?i)^[+-]?inf(inity)?$"
 MOMENT_TEXT = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?$"
 MICROSECONDS = 1_000_000
@@ -248,7 +249,7 @@ def mark_missing(cells: Cells, missing_values: Sequence[str], categories: Sequen
     """
     listed = pa.array(list(missing_values), pa.large_string())
     kinds, typed = cells.kind, cells.text.null_count == len(cells)
-    said = np.zeros(len(cells), bool) if typed else _says_nan(cells.text)
+    said = np.zeros(len(cells), bool) if typed else _among(cells.text, NAN_TEXTS)
     readings = ((NUMBER, cells.number, numbers_in_text), (FLAG, cells.number, true_or_false), (MOMENT, cells.moment, moments_in_text))
     for kind, values, read in readings:
         missing, looks = read(listed)
@@ -263,10 +264,6 @@ def mark_missing(cells: Cells, missing_values: Sequence[str], categories: Sequen
     return cells
 
 
-def _says_nan(text: pa.Array) -> np.ndarray:
-    return pc.fill_null(pc.match_substring_regex(text, r"(?i)^[+-]?nan$"), False).to_numpy(zero_copy_only=False).copy()
-
-
 def _among(text: pa.Array, values: Sequence[str]) -> np.ndarray:
     found: np.ndarray = pc.is_in(text, value_set=pa.array(list(values), pa.large_string())).to_numpy(zero_copy_only=False)
     return found.copy()
@@ -274,6 +271,8 @@ def _among(text: pa.Array, values: Sequence[str]) -> np.ndarray:
 
 def true_or_false(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """(1 or 0, does it say true or false) for each string: what a flag becomes when its column is read as text."""
+    if text.null_count == len(text):
+        return np.zeros(len(text)), np.zeros(len(text), bool)
     low = pc.ascii_lower(text)
     true, false = _among(low, ["true"]), _among(low, ["false"])
     return true.astype(np.float64), true | false

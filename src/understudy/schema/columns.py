@@ -182,10 +182,11 @@ class Categorical(Column):
             at = np.clip(np.searchsorted(numbers, value), 0, len(numbers) - 1)
             codes = np.where(looks & (numbers[at] == value), number_codes[at], codes)
         flags = {name.lower(): code for code, name in reversed(list(enumerate(self.categories)))}
-        flag, said = c.true_or_false(cells.text)
-        flag, said = np.where(cells.kind == c.FLAG, cells.number, flag), (said & (codes < 0)) | (cells.kind == c.FLAG)
-        for number, name in ((1.0, "true"), (0.0, "false")):
-            codes[said & (flag == number)] = flags.get(name, -1)
+        if flags.keys() & {"true", "false"}:
+            flag, said = c.true_or_false(cells.text)
+            flag, said = np.where(cells.kind == c.FLAG, cells.number, flag), (said & (codes < 0)) | (cells.kind == c.FLAG)
+            for number, name in ((1.0, "true"), (0.0, "false")):
+                codes[said & (flag == number)] = flags.get(name, -1)
         return codes
 
     def _decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
