@@ -94,7 +94,7 @@ def check_grant(state: Statement, cost: Cost, neighbours: Neighbours) -> None:
 
 
 class ProcessLedger:
-    """A ledger that lives as long as the process: for tables in memory without ``ledger=``."""
+    """A ledger in memory, made anew for each release of a table in memory without ``ledger=``: it remembers nothing after."""
 
     where = "this process only (no ledger file was given)"
 

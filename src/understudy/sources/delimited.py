@@ -74,9 +74,9 @@ def _open(file: str) -> BinaryIO:
     return stream
 
 
-def first_row(stream: BinaryIO) -> list[bytes]:
+def first_row(stream: BinaryIO) -> list[bytearray]:
     """The cells of the first row, by the rules of :func:`cut`: both must agree on where the header ends."""
-    cells, state = [b""], START
+    cells, state = [bytearray()], START
     data = chain.from_iterable(iter(lambda: stream.read(4096), b""))
     for byte in islice(data, LONGEST_HEADER):
         if byte == LINE_FEED and state != QUOTED:
@@ -84,11 +84,11 @@ def first_row(stream: BinaryIO) -> list[bytes]:
         if byte == QUOTE and state in (START, QUOTED):
             state = QUOTED if state == START else CLOSED
         elif byte == COMMA and state != QUOTED:
-            cells.append(b"")
+            cells.append(bytearray())
             state = START
         else:
             state = QUOTED if state == QUOTED or (byte == QUOTE and state == CLOSED) else PLAIN
-            cells[-1] += bytes([byte])
+            cells[-1].append(byte)
     return cells
 
 
