@@ -40,6 +40,15 @@ class Counts:
         full[self.keys] = self.values
         return full
 
+    def at(self, cells: np.ndarray) -> np.ndarray:
+        """The counts of some cells, given by number."""
+        if self.keys is None:
+            return self.values[cells]
+        if not len(self.keys):
+            return np.zeros(len(cells), np.int64)
+        place = np.minimum(np.searchsorted(self.keys, cells), len(self.keys) - 1)
+        return np.where(self.keys[place] == cells, self.values[place], 0)
+
 
 class RowFunction(Protocol):
     """A batch of queries, each a 0/1 function of one row."""
