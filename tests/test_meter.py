@@ -401,6 +401,7 @@ def test_every_verb_charges_before_it_looks() -> None:
     part = Marginal.of(TINY, ["x"])
     for verb in (
         lambda m: m.measure(part, rho=Fraction(1, 2)),
+        lambda m: m.measure(part, rho=Fraction(1, 2), sparse=True),
         lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2)),
         lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2), draws=2, distinct=True),
         choose,
@@ -444,7 +445,11 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
         (ParameterError, lambda m: choose(m, answer=Counts(2, np.ones(1, np.int64), np.array([2])))),
         (ParameterError, lambda m: m.select_marginal([PARTS[2]], [Counts(3, np.zeros(3, np.int64))], 2, rho=Fraction(1, 2), score=TOTAL)),
         (ParameterError, lambda m: m.select_marginal([], [], 2, rho=Fraction(1, 2), score=TOTAL)),
-        (NotSupported, lambda m: m.measure(wide, rho=Fraction(1, 2))),
+        (NotSupported, lambda m: m.select([wide], [np.zeros(2)], rho=Fraction(1, 2))),
+        (NotSupported, lambda m: m.measure(Marginal((0, 1), (2**31, 2**32)), rho=Fraction(1, 2))),
+        (ParameterError, lambda m: m.measure(part, rho=Fraction(1, 2), kept=0)),
+        (ParameterError, lambda m: m.measure(part, rho=Fraction(1, 2), kept=2**30)),
+        (ParameterError, lambda m: m.measure(PARTS[2], rho=Fraction(1, 2), sparse=True)),
     ]
     for error, verb in refusals:
         meter, source = tripwired()

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from understudy.bundle.answers import Answers
 from understudy.errors import BundleError, ParameterError, UnderstudyError, WorkloadError
 from understudy.privacy import Certificate, Measurement
+from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload, part_from_dict
 from understudy.schema import Schema
 
@@ -153,13 +154,21 @@ def _coded(codes: np.ndarray, schema: Schema) -> pa.Table:
     return pa.table(list(np.ascontiguousarray(codes.T)), names=list(schema.names))
 
 
+def describe_measurement(measurement: Measurement, schema: Schema) -> dict[str, Any]:
+    """What a measurement was, for the manifest; its counts are in a file of their own."""
+    what = {"part": measurement.part.to_dict(schema), "sigma": str(measurement.sigma)}
+    above = {"threshold": measurement.threshold, "kept": len(measurement.counts)}
+    return what if measurement.keys is None else {**what, **above}
+
+
 def _measured(measurements: Sequence[Measurement]) -> pa.Table:
     """Noisy counts as (measurement, query, count); what each measurement was is in the manifest."""
     sizes = [len(m.counts) for m in measurements]
+    queries = [np.arange(len(m.counts)) if m.keys is None else m.keys for m in measurements]
     return pa.table(
         {
             "measurement": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
-            "query": np.concatenate([np.arange(size) for size in sizes]) if sizes else np.zeros(0, np.int64),
+            "query": np.concatenate(queries) if sizes else np.zeros(0, np.int64),
             "count": np.concatenate([m.counts for m in measurements]) if sizes else np.zeros(0, np.int64),
         }
     )
@@ -167,12 +176,27 @@ def _measured(measurements: Sequence[Measurement]) -> pa.Table:
 
 def _measurements(table: pa.Table, described: list[dict[str, Any]], schema: Schema) -> tuple[Measurement, ...]:
     """The inverse of :func:`_measured`; ValueError unless the table holds exactly what is described."""
-    parts = [part_from_dict(what["part"], schema) for what in described]
-    ends = np.cumsum([part.size for part in parts])
-    found = tuple(
-        Measurement(part, table["count"].to_numpy()[end - part.size : end], Fraction(what["sigma"]))
-        for part, end, what in zip(parts, ends, described, strict=True)
-    )
-    if not table.equals(_measured(found)):
+    counts, queries, start = table["count"].to_numpy(), table["query"].to_numpy(), 0
+    found: list[Measurement] = []
+    for what in described:
+        part, sparse = part_from_dict(what["part"], schema), "threshold" in what
+        rows = slice(start, start + (what["kept"] if sparse else part.size))
+        keys, threshold = (queries[rows], what["threshold"]) if sparse else (None, None)
+        found.append(Measurement(part, counts[rows], Fraction(what["sigma"]), keys, threshold))
+        start = rows.stop
+    if not table.equals(_measured(found)) or start != table.num_rows or not all(map(_is_sound, found)):
         raise ValueError("other counts than those that are described")
-    return found
+    return tuple(found)
+
+
+def _is_sound(measurement: Measurement) -> bool:
+    """Whole numbers; and above a threshold, different cells of a marginal, in order, each above it."""
+    keys, least = measurement.keys, measurement.threshold
+    if measurement.counts.dtype != np.int64 or (keys is not None and keys.dtype != np.int64):
+        return False
+    if keys is None:
+        return True
+    if not isinstance(measurement.part, Marginal) or not isinstance(least, int) or isinstance(least, bool) or least < 0:
+        return False
+    inside = not len(keys) or (keys[0] >= 0 and keys[-1] < measurement.part.size)
+    return bool(inside and np.all(keys[1:] > keys[:-1]) and np.all(measurement.counts > least))

@@ -16,7 +16,7 @@ from understudy.privacy import events as ev
 from understudy.privacy.accountant import cost_of
 from understudy.privacy.certificate import round_up
 from understudy.queries.marginal import Marginal
-from understudy.tally import CodedRows
+from understudy.tally import DENSE_CELLS, CodedRows
 
 if TYPE_CHECKING:
     from understudy.bundle.release import Release
@@ -129,7 +129,8 @@ def _spending(release: Release) -> list[dict[str, Any]]:
 
 
 def _measured(release: Release) -> dict[tuple[int, ...], Measurement]:
-    return {m.part.positions: m for m in release.measurements if isinstance(m.part, Marginal) and m.part.positions}
+    """The tables that were measured whole."""
+    return {m.part.positions: m for m in release.measurements if isinstance(m.part, Marginal) and m.part.positions and m.keys is None}
 
 
 def _released(release: Release, part: Marginal) -> np.ndarray:
@@ -138,7 +139,8 @@ def _released(release: Release, part: Marginal) -> np.ndarray:
 
 def _columns(release: Release) -> list[Plot]:
     measured, plots, rows = _measured(release), [], release.manifest["rows"]["count"]
-    for position, column in list(enumerate(release.schema))[:MOST_COLUMNS]:
+    narrow = [(position, column) for position, column in enumerate(release.schema) if column.size <= DENSE_CELLS]
+    for position, column in narrow[:MOST_COLUMNS]:
         found = measured.get((position,))
         shares = _released(release, Marginal.of(release.schema, [column.name]))
         noisy = found.counts / rows if found is not None else None
@@ -188,10 +190,14 @@ def _scatter(release: Release) -> Scatter | None:
     for measurement in tables:
         part = measurement.part
         assert isinstance(part, Marginal)
-        shares, noisy = _released(release, part), measurement.counts / rows
+        noisy = measurement.counts / rows
+        cells = np.arange(part.size) if measurement.keys is None else measurement.keys  # cells below a threshold are not shown
+        shares = part.counts(CodedRows(release.codes, release.schema.shape)).at(cells) / len(release.codes)
         total += part.size
-        for index in np.argsort(-np.maximum(shares, noisy), kind="stable")[: MOST_POINTS // len(tables)]:
-            points.append((float(noisy[index]), float(shares[index]), part.describe(release.schema, int(index))))
+        for at in np.argsort(-np.maximum(shares, noisy), kind="stable")[: max(1, MOST_POINTS // len(tables))]:
+            points.append((float(noisy[at]), float(shares[at]), part.describe(release.schema, int(cells[at]))))
+    if not points:
+        return None
     top = max(max(x, y) for x, y, _ in points)
     sigma = max(float(m.sigma) for m in tables) / rows
     return Scatter(points, max(top, 1e-9), sigma, len(points), total)

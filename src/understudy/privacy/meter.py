@@ -23,23 +23,32 @@ from understudy.privacy.exponential import ScoreTable, draw
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.noise import Noise, round_sigma_up, sqrt_up
 from understudy.privacy.scores import MarginalScore, compact, gaps
+from understudy.privacy.wide import noisy_above, threshold_for
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.sources import Source
-from understudy.tally import DENSE_CELLS, Counts
+from understudy.tally import DENSE_CELLS, LARGEST_TABLE, Counts
 
 EVERYBODY = Marginal((), ())
 LARGEST_SCORE = 2**40  # far below what 64-bit arithmetic could wrap
+KEPT = 20_000  # empty cells that exceed the threshold of a wide marginal, on average
+MOST_KEPT = DENSE_CELLS // 16  # so that the threshold of a wide marginal is well beyond sigma (PROOFS.md, M5)
 LARGEST_PRODUCT = 2**61  # of two numbers of rows: twice it fits 64 bits
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Noisy counts of a batch of queries: released values, safe to show."""
+    """Noisy counts of a batch of queries: released values, safe to show.
+
+    With a ``threshold``, only the noisy counts above it are here and ``keys`` are the numbers of their
+    cells, rising. All that is known of the other cells is that their noisy counts are at most the threshold.
+    """
 
     part: QueryClass
     counts: np.ndarray = field(repr=False)
     sigma: Fraction
+    keys: np.ndarray | None = field(default=None, repr=False)
+    threshold: int | None = None
 
 
 @dataclass(frozen=True)
@@ -142,20 +151,28 @@ class Meter:
         self._rows, self._rows_sigma = max(1, int(found.counts[0])), found.sigma
         return found
 
-    def measure(self, part: QueryClass, *, rho: Fraction) -> Measurement:
+    def measure(self, part: QueryClass, *, rho: Fraction, sparse: bool = False, kept: int = KEPT) -> Measurement:
         """All counts of a batch with discrete Gaussian noise, for the price of its L2 sensitivity (M1)."""
-        return self.measure_all([part], rho=rho)[0]
+        return self.measure_all([part], rho=rho, sparse=sparse, kept=kept)[0]
 
     def measure_all(
-        self, parts: Sequence[QueryClass], *, rho: Fraction, weights: Sequence[int | Fraction] | None = None
+        self,
+        parts: Sequence[QueryClass],
+        *,
+        rho: Fraction,
+        weights: Sequence[int | Fraction] | None = None,
+        sparse: bool = False,
+        kept: int = KEPT,
     ) -> list[Measurement]:
         """Several batches at once: one charge, one pass over the data (M1).
 
-        Shares of ``rho`` are in proportion to ``weights``, which are public; equal if none are given.
+        Shares of ``rho`` are in proportion to ``weights``, which are public; equal if none are given. Of a
+        marginal too wide to hold whole, or of every one with ``sparse``, only the noisy counts above a public
+        threshold are released: the smallest that at most ``kept`` empty cells exceed on average (M5).
         """
-        _check_sizes(parts)
-        if rho <= 0 or not parts:
-            raise ParameterError("A measurement needs something to measure and rho above 0.")
+        _check_measurable(parts, sparse)
+        if rho <= 0 or not parts or not _is_whole(kept, 1) or kept > MOST_KEPT:
+            raise ParameterError(f"A measurement needs something to measure, rho above 0, and kept, a whole number up to {MOST_KEPT:,}.")
         shares = _shares(weights, len(parts))
         sensitivities = [part.l2_squared(self.neighbours) for part in parts]
         # With no sensitivity (n under replace-one) any noise is private; sigma 1/4 is next to none.
@@ -170,9 +187,16 @@ class Meter:
         )
         exact = self._look(parts)
         return [
-            Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma), sigma)
+            self._noisy(part, counts, sigma, kept if sparse or part.size > DENSE_CELLS else None)
             for part, counts, sigma in zip(parts, exact, sigmas, strict=True)
         ]
+
+    def _noisy(self, part: QueryClass, counts: Counts, sigma: Fraction, kept: int | None) -> Measurement:
+        if kept is None:
+            return Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma), sigma)
+        threshold = threshold_for(part.size, sigma, kept)
+        keys, values = noisy_above(self._noise, counts, sigma, threshold)
+        return Measurement(part, values, sigma, keys, threshold)
 
     def select(
         self,
@@ -341,6 +365,15 @@ def _check_sizes(parts: Sequence[QueryClass]) -> None:
             raise NotSupported(
                 f"{_name(part)} has {part.size:,} cells; at most {DENSE_CELLS:,} can be handled whole. Use fewer columns or wider bins."
             )
+
+
+def _check_measurable(parts: Sequence[QueryClass], sparse: bool) -> None:
+    _check_sizes([part for part in parts if not isinstance(part, Marginal)])
+    for part in parts:
+        if part.size > LARGEST_TABLE:
+            raise NotSupported(f"{_name(part)} has {part.size:,} cells, more than can be numbered; use fewer columns or wider bins.")
+        if sparse and not isinstance(part, Marginal):
+            raise ParameterError("Only marginals can be released above a threshold; measure other queries by themselves.")
 
 
 def _check_shares(parts: Sequence[QueryClass], shares: Sequence[np.ndarray]) -> None:
