@@ -16,7 +16,7 @@ from understudy.privacy import events as ev
 from understudy.privacy.accountant import cost_of
 from understudy.privacy.certificate import round_up
 from understudy.queries.marginal import Marginal
-from understudy.tally import DENSE_CELLS, CodedRows
+from understudy.tally import CodedRows
 
 if TYPE_CHECKING:
     from understudy.bundle.release import Release
@@ -139,8 +139,7 @@ def _released(release: Release, part: Marginal) -> np.ndarray:
 
 def _columns(release: Release) -> list[Plot]:
     measured, plots, rows = _measured(release), [], release.manifest["rows"]["count"]
-    narrow = [(position, column) for position, column in enumerate(release.schema) if column.size <= DENSE_CELLS]
-    for position, column in narrow[:MOST_COLUMNS]:
+    for position, column in list(enumerate(release.schema))[:MOST_COLUMNS]:
         found = measured.get((position,))
         shares = _released(release, Marginal.of(release.schema, [column.name]))
         noisy = found.counts / rows if found is not None else None
