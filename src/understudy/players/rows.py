@@ -12,13 +12,14 @@ from understudy.game import Finding
 from understudy.players.product import ProductModel, to_distribution
 from understudy.privacy import Measurement
 from understudy.queries.base import QueryClass
+from understudy.queries.marginal import Marginal
 from understudy.schema import Schema
 from understudy.synthesis.evidence import Evidence
 from understudy.synthesis.rowfit import Target, fit_rows
-from understudy.tally import CodedRows, Counts
+from understudy.tally import DENSE_CELLS, CodedRows, Counts, count_cells
 
 ROWS = 20_000  # fitted during play
-HEAT = 0.3  # of the finest sigma measured
+HEAT = 0.6  # of the finest sigma measured
 LAST_SWEEPS = 3
 MOST_FITTED = 200_000  # beyond this, fitted rows are repeated
 
@@ -42,7 +43,12 @@ class RowModel:
     def counts(self, parts: Sequence[QueryClass]) -> list[Counts]:
         """Each batch's counts among the fitted rows."""
         table = CodedRows(self.codes, self._schema.shape)
-        return [part.counts(table) for part in parts]
+        return [
+            Counts(part.size, count_cells(self.codes, part.positions, part.shape))
+            if isinstance(part, Marginal) and part.size <= DENSE_CELLS
+            else part.counts(table)
+            for part in parts
+        ]
 
     def shares(self, part: QueryClass) -> np.ndarray:
         return self.counts([part])[0].dense() / len(self.codes)
@@ -97,6 +103,7 @@ class RowPlayer:
         self._refit()
 
     def result(self) -> RowModel:
+        self._fit()
         return self.propose()
 
     def _rows(self) -> np.ndarray:
@@ -107,18 +114,19 @@ class RowPlayer:
     def _refit(self) -> None:
         """Take the fresh evidence narrowest first, so that wider tables are judged against a model that has the rest."""
         fresh, scale = self._evidence.fresh, self._people / self._count
+        columns = sorted({c for positions in fresh for c in positions})  # the others have nothing new to fit
         for position in sorted(p for p in fresh if len(p) == 1):
             self._priors[position[0]] = to_distribution(self._evidence.tables[position].people)
         for width in sorted({len(p) for p in fresh}):
             for positions in sorted(p for p in fresh if len(p) == width):
                 self._targets[positions] = self._evidence.targets(positions, self._rows(), scale)
             if width > 1 or self._targets.keys() - fresh:
-                self._fit()
+                self._fit(columns)
         if self._evidence.wide or self._evidence.single:
             self._fit()
         fresh.clear()
 
-    def _fit(self) -> None:
+    def _fit(self, columns: Sequence[int] | None = None) -> None:
         fit = self._fitted()
         fit_rows(
             self._rows(),
@@ -129,6 +137,7 @@ class RowPlayer:
             seed=int(self._rng.integers(2**31)),
             heat=fit.heat,
             priors=fit.priors,
+            columns=columns,
         )
 
     def _fitted(self) -> Fitted:

@@ -22,9 +22,9 @@ from understudy.synthesis.rowfit import QueryTarget, TableTarget
 from understudy.tally import cell_numbers, count_cells
 
 SUMS_UP_TO = 2  # sub-marginals of at most so many columns are pooled
-CERTAIN = 4.5  # a cell this many sigmas from the model is believed in full
-GUESS = 0.5  # a cell is guessed to be off by about this share of itself ...
-GUESS_WORTH = 5.0  # ... a guess worth as much as so many cells
+CERTAIN = 4.0  # a cell this many sigmas from the model is believed in full
+GUESS = 1.0  # a cell is guessed to be off by about this share of itself ...
+GUESS_WORTH = 20.0  # ... a guess worth as much as so many cells
 
 
 @dataclass
@@ -106,8 +106,8 @@ def believed(noisy: np.ndarray, model: np.ndarray, sigma: float) -> tuple[np.nda
     """(what to aim for, how much of the noisy value is in it): noisy cells pulled toward the model.
 
     How far cells of one size are off is itself estimated, from how much more than sigma they scatter around
-    the model (empirical Bayes, cells grouped by the model's count in powers of two). A cell far beyond its
-    noise is believed in full.
+    the model (empirical Bayes, cells grouped by the model's count in powers of two). A cell far beyond its noise
+    is believed in full: pulling it even a little would cost more than the noise of the few that get there by chance.
     """
     gap = noisy - model
     certain = np.abs(gap) > CERTAIN * sigma
