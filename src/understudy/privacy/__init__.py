@@ -7,5 +7,6 @@ from understudy.privacy.budget import Budget
 from understudy.privacy.certificate import Certificate
 from understudy.privacy.ledger import FileLedger, ProcessLedger
 from understudy.privacy.meter import Choice, Measurement, Meter
+from understudy.privacy.residuals import Residual
 
-__all__ = ["Budget", "Certificate", "Choice", "FileLedger", "Measurement", "Meter", "ProcessLedger"]
+__all__ = ["Budget", "Certificate", "Choice", "FileLedger", "Measurement", "Meter", "ProcessLedger", "Residual"]

@@ -22,6 +22,7 @@ from understudy.privacy.certificate import Certificate, certificate
 from understudy.privacy.exponential import ScoreTable, draw
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.noise import Noise, round_sigma_up, sqrt_up
+from understudy.privacy.residuals import Residual, check_residuals, contrast, joint_event
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.sources import Source
@@ -123,6 +124,11 @@ class Meter:
         return self._rows
 
     @property
+    def rows_sigma(self) -> Fraction:
+        """The noise on :attr:`rows`: 0 when n is public."""
+        return self._rows_sigma
+
+    @property
     def left(self) -> Fraction:
         """How much rho the mechanism may still spend."""
         return self._play.allowance.rho - self._play.spent.rho
@@ -162,6 +168,16 @@ class Meter:
         return [
             Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma), sigma)
             for part, counts, sigma in zip(parts, exact, sigmas, strict=True)
+        ]
+
+    def measure_residuals(self, parts: Sequence[Marginal], *, sigmas: Sequence[Fraction]) -> list[Residual]:
+        """What each set of columns says beyond its subsets, in whole numbers with noise of these sigmas: one joint charge (M8)."""
+        _check_sizes(parts)
+        drawn = check_residuals(parts, sigmas, self._open_source().shape)
+        self._play.charge(joint_event(parts, drawn, self.neighbours))
+        return [
+            Residual(part, contrast(counts.dense(), part.shape) + self._noise.gaussian(part.size, sigma), sigma)
+            for part, counts, sigma in zip(parts, self._look(parts), drawn, strict=True)
         ]
 
     def select(
