@@ -25,7 +25,7 @@ from understudy.queries.marginal import Marginal
 MOST_TOGETHER = 16  # columns whose subsets are all tried when the worst pair of records is looked for
 BLOCK, BLOCKS, WIDEST_IN_BLOCKS = 12, 400, 4  # with more columns, so many blocks of so many are tried instead
 PRIME = 65_537  # 3 generates its multiplicative group
-UNITS = 1 << 58  # fixed-point units for the sum of all weights: rounding is seen, overflow is not
+BITS = 58  # of fixed-point units in the sum of all weights: fine enough, and nothing overflows in 64 bits
 
 
 @dataclass(frozen=True)
@@ -91,16 +91,26 @@ def joint_l2(parts: Sequence[Marginal], sigmas: Sequence[Fraction], neighbours: 
     adds 2 w_A (1 - prod over A and S of -1/(m_i - 1)); the worst S is found exactly for up to 16 columns, and bounded block
     by block beyond.
     """
-    weights = [sensitivity(part) / sigma**2 for part, sigma in zip(parts, sigmas, strict=True)]
+    weights, scale = _in_units([(sensitivity(part) * s.denominator**2, s.numerator**2) for part, s in zip(parts, sigmas, strict=True)])
     if neighbours is Neighbours.ADD_REMOVE_ONE:
-        return sum(weights, Fraction(0))
+        return sum(weights) / scale
     sizes = {p: size for part in parts for p, size in zip(part.positions, part.shape, strict=True)}
-    scale = UNITS / max(sum(weights, Fraction(0)), Fraction(1, UNITS))
     whole: defaultdict[tuple[int, ...], int] = defaultdict(int)
     for part, weight in zip(parts, weights, strict=True):
         if part.positions:
-            whole[part.columns] += math.ceil(weight * scale)
-    return 2 * Fraction(_worst_swap(whole, sizes)) / scale if whole else Fraction(0)
+            whole[part.columns] += weight
+    return 2 * _worst_swap(whole, sizes) / scale if whole else Fraction(0)
+
+
+def _in_units(ratios: Sequence[tuple[int, int]]) -> tuple[list[int], Fraction]:
+    """Ratios rounded up to whole multiples of 1/scale, a power of two: a sum of exact ratios would have thousands of digits.
+
+    The sum of all is about 2^BITS units.
+    """
+    shift = 2 * BITS - max(top.bit_length() - bottom.bit_length() for top, bottom in ratios)
+    fine = [-(-(top << shift) // bottom) if shift >= 0 else -(-top // (bottom << -shift)) for top, bottom in ratios]
+    coarser = sum(fine).bit_length() - BITS
+    return [-(-weight >> coarser) for weight in fine], Fraction(2) ** (shift - coarser)
 
 
 def _worst_swap(weights: Mapping[tuple[int, ...], int], sizes: Mapping[int, int]) -> int:
