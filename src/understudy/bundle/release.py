@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +16,9 @@ import pyarrow.parquet as pq
 
 from understudy.bundle.answers import Answers
 from understudy.errors import BundleError, ParameterError, UnderstudyError, WorkloadError
-from understudy.privacy import Certificate, Measurement
+from understudy.privacy import Certificate, Measurement, Residual
+from understudy.queries.base import QueryClass
+from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload, part_from_dict
 from understudy.schema import Schema
 
@@ -32,7 +34,7 @@ class Release:
         synthetic: the rows, in the user's own types (an Arrow table; ``.to_pandas()``).
         certificate: how far off the answers to the workload can be.
         manifest: what was done: schema hash, mechanism, budget, every event charged, versions.
-        measurements: the noisy counts that the rows were made from.
+        measurements: the noisy counts (and residuals of counts) that the rows were made from.
     """
 
     schema: Schema
@@ -40,7 +42,7 @@ class Release:
     codes: np.ndarray
     synthetic: pa.Table
     certificate: Certificate
-    measurements: tuple[Measurement, ...]
+    measurements: tuple[Measurement | Residual, ...]
     manifest: dict[str, Any]
 
     def answers(self, workload: Workload | str | None = None) -> Answers:
@@ -153,7 +155,7 @@ def _coded(codes: np.ndarray, schema: Schema) -> pa.Table:
     return pa.table(list(np.ascontiguousarray(codes.T)), names=list(schema.names))
 
 
-def _measured(measurements: Sequence[Measurement]) -> pa.Table:
+def _measured(measurements: Sequence[Measurement | Residual]) -> pa.Table:
     """Noisy counts as (measurement, query, count); what each measurement was is in the manifest."""
     sizes = [len(m.counts) for m in measurements]
     return pa.table(
@@ -165,14 +167,22 @@ def _measured(measurements: Sequence[Measurement]) -> pa.Table:
     )
 
 
-def _measurements(table: pa.Table, described: list[dict[str, Any]], schema: Schema) -> tuple[Measurement, ...]:
+def _measurements(table: pa.Table, described: list[dict[str, Any]], schema: Schema) -> tuple[Measurement | Residual, ...]:
     """The inverse of :func:`_measured`; ValueError unless the table holds exactly what is described."""
     parts = [part_from_dict(what["part"], schema) for what in described]
     ends = np.cumsum([part.size for part in parts])
     found = tuple(
-        Measurement(part, table["count"].to_numpy()[end - part.size : end], Fraction(what["sigma"]))
+        _kind(what, part)(part, table["count"].to_numpy()[end - part.size : end], Fraction(what["sigma"]))
         for part, end, what in zip(parts, ends, described, strict=True)
     )
     if not table.equals(_measured(found)):
         raise ValueError("other counts than those that are described")
     return found
+
+
+def _kind(what: dict[str, Any], part: QueryClass) -> Callable[..., Measurement | Residual]:
+    if not what.get("residual", False):
+        return Measurement
+    if not isinstance(part, Marginal):
+        raise ValueError("only marginals have residuals")
+    return Residual

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import numpy as np
 
-from understudy.privacy import Measurement
+from understudy.privacy import Measurement, Residual
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import cost_of
 from understudy.privacy.certificate import round_up
 from understudy.queries.marginal import Marginal
+from understudy.synthesis.residuals import Estimate, reachable, reconstruct
 from understudy.tally import CodedRows
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ MOST_COLUMNS = 60
 MOST_BARS = 60  # a wider column is drawn in groups of neighbouring values
 MOST_PAIRS = 8
 MOST_POINTS = 1500
+
+Tables = dict[tuple[int, ...], Measurement | Estimate]
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,8 @@ def render_report(release: Release) -> str:
     )  # fmt: skip
     environment.filters["percent"] = _percent
     budget = release.manifest["budget"]
-    pairs, left_out = _pairs(release)
+    measured = _measured(release)
+    pairs, left_out = _pairs(release, measured)
     return environment.get_template("report.html.j2").render(
         manifest=release.manifest,
         certificate=release.certificate,
@@ -91,10 +95,10 @@ def render_report(release: Release) -> str:
         delta=float(Fraction(budget["delta"])),
         rho=float(Fraction(budget["rho"])),
         spending=_spending(release),
-        columns=_columns(release),
+        columns=_columns(release, measured),
         pairs=pairs,
         pairs_left_out=left_out,
-        scatter=_scatter(release),
+        scatter=_scatter(release, measured),
         sample_names=release.schema.names,
         sample=[[_cell(value) for value in row.values()] for row in release.synthetic.slice(0, 8).to_pylist()],
     )
@@ -128,16 +132,29 @@ def _spending(release: Release) -> list[dict[str, Any]]:
     return [*rows, {"name": "left over by rounding", "steps": 0, "share": unspent, "hue": "var(--line)"}]
 
 
-def _measured(release: Release) -> dict[tuple[int, ...], Measurement]:
-    return {m.part.positions: m for m in release.measurements if isinstance(m.part, Marginal) and m.part.positions}
+def _measured(release: Release) -> Tables:
+    """Noisy tables by their columns: as measured, or as residuals add up to them (single columns and the workload's marginals)."""
+    found: Tables = {}
+    residuals = [m for m in release.measurements if isinstance(m, Residual)]
+    if residuals:
+        rows = release.manifest["rows"]
+        columns = {p for r in residuals for p in r.part.positions}
+        singles = [Marginal.of(release.schema, [name]) for p, name in enumerate(release.schema.names) if p in columns]
+        tables = reachable(residuals, dict.fromkeys([*singles, *release.workload.marginals]))[:MOST_POINTS]
+        for estimate in reconstruct(residuals, tables, total=rows["count"], total_sigma=float(Fraction(rows["sigma"]))):
+            found[estimate.part.positions] = estimate
+    for m in release.measurements:
+        if isinstance(m, Measurement) and isinstance(m.part, Marginal) and m.part.positions:
+            found[m.part.positions] = m
+    return found
 
 
 def _released(release: Release, part: Marginal) -> np.ndarray:
     return part.counts(CodedRows(release.codes, release.schema.shape)).dense() / len(release.codes)
 
 
-def _columns(release: Release) -> list[Plot]:
-    measured, plots, rows = _measured(release), [], release.manifest["rows"]["count"]
+def _columns(release: Release, measured: Tables) -> list[Plot]:
+    plots, rows = [], release.manifest["rows"]["count"]
     for position, column in list(enumerate(release.schema))[:MOST_COLUMNS]:
         found = measured.get((position,))
         shares = _released(release, Marginal.of(release.schema, [column.name]))
@@ -154,9 +171,8 @@ def _columns(release: Release) -> list[Plot]:
     return plots
 
 
-def _pairs(release: Release) -> tuple[list[Pair], int]:
+def _pairs(release: Release, measured: Tables) -> tuple[list[Pair], int]:
     """Measured 2-way tables first; without any, some pairs of the workload, released values only."""
-    measured = _measured(release)
     rows = release.manifest["rows"]["count"]
     chosen = [m.part for m in measured.values() if isinstance(m.part, Marginal) and len(m.part.positions) == 2]
     if not chosen:
@@ -178,20 +194,22 @@ def _pairs(release: Release) -> tuple[list[Pair], int]:
     return pairs, len(chosen) - len(pairs)
 
 
-def _scatter(release: Release) -> Scatter | None:
+def _scatter(release: Release, measured: Tables) -> Scatter | None:
     """The largest cells of every measured table of two or more columns."""
     rows = release.manifest["rows"]["count"]
-    tables = [m for m in release.measurements if isinstance(m.part, Marginal) and len(m.part.positions) >= 2]
+    noisy: list[Measurement | Estimate] = [m for m in release.measurements if isinstance(m, Measurement)]
+    noisy += [m for m in measured.values() if isinstance(m, Estimate)]
+    tables = [m for m in noisy if isinstance(m.part, Marginal) and len(m.part.positions) >= 2][:MOST_POINTS]
     if not tables:
         return None
     points, total = [], 0
     for measurement in tables:
         part = measurement.part
         assert isinstance(part, Marginal)
-        shares, noisy = _released(release, part), measurement.counts / rows
+        shares, found = _released(release, part), measurement.counts / rows
         total += part.size
-        for index in np.argsort(-np.maximum(shares, noisy), kind="stable")[: MOST_POINTS // len(tables)]:
-            points.append((float(noisy[index]), float(shares[index]), part.describe(release.schema, int(index))))
+        for index in np.argsort(-np.maximum(shares, found), kind="stable")[: MOST_POINTS // len(tables)]:
+            points.append((float(found[index]), float(shares[index]), part.describe(release.schema, int(index))))
     top = max(max(x, y) for x, y, _ in points)
     sigma = max(float(m.sigma) for m in tables) / rows
     return Scatter(points, max(top, 1e-9), sigma, len(points), total)
