@@ -6,11 +6,13 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +20,12 @@ import pytest
 import understudy as us
 from understudy import demo
 from understudy.checks import SMALL, small_table
+from understudy.game import Played, Watcher
+from understudy.mechanisms.base import Brief
+from understudy.players.measuring import one_way
+from understudy.players.product import Product
+from understudy.privacy import Meter
+from understudy.queries.marginal import Marginal
 
 
 @pytest.fixture
@@ -173,6 +181,75 @@ def test_extra_counts_among_the_measurements_are_noticed(folder: Path) -> None:
     change_file(folder, "measurements.parquet", extend)
     with pytest.raises(us.BundleError):
         us.verify(folder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threshold(us.Mechanism):
+    """Columns by themselves, and one marginal that is too wide to hold."""
+
+    name: ClassVar[str] = "threshold"
+    summary: ClassVar[str] = "for this test"
+    reference: ClassVar[str] = "none"
+
+    def check(self, brief: Brief) -> None:
+        """Anything."""
+
+    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
+        ways = meter.measure_all(one_way(brief.schema), rho=meter.left / 2)
+        wide = meter.measure(Marginal.of(brief.schema, brief.schema.names), rho=meter.left, kept=300)
+        data = Product(brief.schema)
+        data.learn(ways)
+        return Played(data.result(), (*ways, wide))
+
+
+@pytest.fixture
+def sparse(tmp_path: Path) -> Path:
+    schema = us.Schema.from_domain(dict.fromkeys("abcde", 100))
+    rows = np.random.default_rng(0).integers(0, 100, (4000, 5))
+    rows[:1000] = 7
+    return us.release(rows, schema=schema, workload="1-way", epsilon=2, mechanism=Threshold()).save(tmp_path / "b")
+
+
+def test_a_measurement_above_a_threshold_reads_back_the_same(sparse: Path, tmp_path: Path) -> None:
+    assert failed(sparse) == []
+    *ways, wide = us.Release.load(sparse).measurements
+    assert all(m.keys is None and m.threshold is None for m in ways)
+    assert wide.keys is not None and wide.threshold is not None and wide.part.size == 10**10
+    assert np.all(np.diff(wide.keys) > 0) and np.all(wide.counts > wide.threshold)
+    assert 707070707 in wide.keys and "e = 7" in (sparse / "report.html").read_text()
+    again = us.Release.load(us.Release.load(sparse).save(tmp_path / "again")).measurements[-1]
+    assert again.keys is not None and np.array_equal(again.keys, wide.keys) and np.array_equal(again.counts, wide.counts)
+
+
+@pytest.mark.parametrize(
+    "forgery",
+    [
+        lambda m: m.update(kept=m["kept"] - 1),
+        lambda m: m.update(kept=-1),
+        lambda m: m.update(threshold=10**6),
+        lambda m: m.update(threshold=None),
+        lambda m: m.update(threshold=1.5),
+        lambda m: m.pop("threshold"),
+    ],
+)
+def test_a_threshold_that_does_not_fit_its_counts_is_noticed(sparse: Path, forgery: Callable[[dict[str, Any]], Any]) -> None:
+    rewrite(sparse, lambda m: forgery(m["measurements"][-1]))
+    with pytest.raises(us.BundleError):
+        us.verify(sparse)
+
+
+def test_more_cells_than_noise_and_rows_explain_are_noticed(sparse: Path) -> None:
+    def flood(file: Path) -> None:
+        table = pq.read_table(file).to_pandas()
+        last = table[table["measurement"] == 5]
+        more = last.iloc[[-1]].loc[lambda t: t.index.repeat(20_000)].assign(query=range(10**10 - 20_000, 10**10))
+        keep = last[last["query"] < 10**10 - 20_000]
+        whole = pa.Table.from_pandas(pd.concat([table[table["measurement"] < 5], keep, more]), preserve_index=False)
+        pq.write_table(whole.replace_schema_metadata(None), file)
+        rewrite(sparse, lambda m: m["measurements"][-1].update(kept=len(keep) + 20_000))
+
+    change_file(sparse, "measurements.parquet", flood)
+    assert "each measurement has the noise of a charged event, and each charge its measurement" in failed(sparse)
 
 
 def test_a_private_n_must_be_the_one_that_was_released(tmp_path: Path) -> None:

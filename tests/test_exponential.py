@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 from decimal import Decimal, getcontext
 from fractions import Fraction
@@ -84,3 +85,65 @@ def test_the_table_depends_on_public_numbers_only() -> None:
 def test_too_little_budget_is_a_sentence() -> None:
     with pytest.raises(ParameterError, match="too small"):
         ScoreTable.within(Fraction(1, 10**40), 1, 100)
+
+
+def peeled_law(table: ScoreTable, scores: np.ndarray, draws: int) -> dict[tuple[int, ...], Fraction]:
+    """The law of distinct draws by its definition, in rationals: each draw from what the last ones left."""
+    weights = [table.weights(np.array([u]))[0] for u in scores]
+    found = {}
+    for order in itertools.permutations(range(len(scores)), draws):
+        chance, left = Fraction(1), sum(weights)
+        for i in order:
+            chance *= Fraction(weights[i], left)
+            left -= weights[i]
+        found[order] = chance
+    return found
+
+
+@pytest.mark.parametrize("draws", [2, 4])
+def test_distinct_draws_are_peeled(draws: int) -> None:
+    table = ScoreTable.within(Fraction(1, 2), 1, 9)
+    scores = np.array([7, 9, 7, 6])
+    expected = peeled_law(table, scores, draws)
+    assert sum(expected.values()) == 1
+    noise, runs = Noise(), 12_000
+    seen = dict.fromkeys(expected, 0)
+    for _ in range(runs):
+        seen[tuple(draw(noise, scores, table, draws, distinct=True).tolist())] += 1
+
+    def statistic(law: dict[tuple[int, ...], Fraction]) -> float:
+        return sum((seen[o] - runs * float(p)) ** 2 / (runs * float(p)) for o, p in law.items() if runs * p > 5)
+
+    limit = len(expected) + 8 * math.sqrt(2 * len(expected))
+    assert statistic(expected) < limit
+    assert statistic(peeled_law(ScoreTable.within(Fraction(1), 1, 9), scores, draws)) > limit
+
+
+def test_distinct_draws_are_gumbel_top_k() -> None:
+    """Peeling is one-shot noise: the order of the largest of kappa*u + Gumbel."""
+    table = ScoreTable.within(Fraction(1, 2), 1, 9)
+    scores = np.array([7, 9, 7, 6])
+    noisy = float(table.kappa) * scores + np.random.default_rng(0).gumbel(size=(200_000, 4))
+    orders = np.argsort(-noisy, axis=1)[:, :2]
+    for (i, j), chance in peeled_law(table, scores, 2).items():
+        share = np.mean((orders[:, 0] == i) & (orders[:, 1] == j))
+        assert abs(share - float(chance)) < 6 * math.sqrt(float(chance) / 200_000)
+
+
+def test_the_charge_covers_distinct_draws() -> None:
+    """Exact law of ordered pairs, all neighbouring scores: divergence at most two draws' worth."""
+    table = ScoreTable.within(Fraction(1, 20), 1, 9)
+    charged, worst = float(table.log_weight_shift(1)) ** 2, 0.0
+    base = np.array([float(p) for p in peeled_law(table, np.array([5, 6, 6, 5]), 2).values()])
+    for move in itertools.product((-1, 0, 1), repeat=4):
+        other = np.array([float(p) for p in peeled_law(table, np.array([5, 6, 6, 5]) + move, 2).values()])
+        for a in ORDERS:
+            assert renyi(base, other, a) <= a * charged * (1 + 1e-9)
+            worst = max(worst, renyi(base, other, a) / (a * charged))
+    assert worst > 0.5
+
+
+def test_distinct_draws_exhaust_large_groups() -> None:
+    table = ScoreTable.within(Fraction(1, 2), 1, 9)
+    scores = np.repeat([9, 3, 9], [40, 5, 60])
+    assert sorted(draw(Noise(), scores, table, 105, distinct=True).tolist()) == list(range(105))

@@ -9,11 +9,13 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 import understudy.privacy.meter as meter_module
+import understudy.privacy.scores as scores_module
 from laws import gaussian_pmf, renyi
 from understudy.checks import SMALL, check_refuses_overspending, small_table
 from understudy.errors import BudgetRefused, NotSupported, ParameterError, SourceError
@@ -22,6 +24,7 @@ from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, cost_of
 from understudy.privacy.exponential import ScoreTable
 from understudy.privacy.noise import Noise
+from understudy.privacy.scores import MarginalScore, gaps
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, parity
@@ -111,7 +114,7 @@ def test_exact_law_of_measure(part: QueryClass, relation: Neighbours) -> None:
 def captured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[np.ndarray, ScoreTable]]:
     seen: list[tuple[np.ndarray, ScoreTable]] = []
 
-    def spy(noise: Noise, scores: np.ndarray, table: ScoreTable, draws: int) -> np.ndarray:
+    def spy(noise: Noise, scores: np.ndarray, table: ScoreTable, draws: int, *, distinct: bool = False) -> np.ndarray:
         seen.append((scores, table))
         return np.zeros(draws, np.int64)
 
@@ -222,6 +225,154 @@ def test_sparse_and_dense_certificates_agree(monkeypatch: pytest.MonkeyPatch) ->
     assert found[0] == np.abs(truth - np.floor(300 * released.values / 90 + 0.5)).max()
 
 
+# ---------------------------------------------------------------------- whole marginals
+
+LARGEST, TOTAL = MarginalScore.LARGEST, MarginalScore.TOTAL
+TABLES = [Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y", "x"]), Marginal.of(TINY, ["y"])]
+
+
+def choose(meter: Meter, answer: Counts | None = None, **how: Any) -> list[int]:
+    given = {"rho": Fraction(1, 2), "score": TOTAL, **how}
+    return meter.select_marginal([TABLES[0]], [answer or Counts(2, np.array([1, 1]))], 2, **given)
+
+
+@pytest.mark.parametrize("relation", [REPLACE, ADD])
+@pytest.mark.parametrize("score", MarginalScore)
+@pytest.mark.parametrize("public", [{}, {"weights": [3, 1, 2], "penalties": [0, 1, 1]}, {"floors": [1, 0, 1], "draws": 2}], ids=str)
+def test_exact_law_of_select_marginal(
+    relation: Neighbours, score: MarginalScore, public: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if score is LARGEST and "floors" in public:
+        public = {"penalties": public["floors"], "draws": 2}
+    seen = captured(monkeypatch)
+    answers = [Counts(part.size, np.arange(part.size)) for part in TABLES]
+
+    def law_on(rows: np.ndarray) -> tuple[np.ndarray, float]:
+        meter = meter_on(rows, neighbours=relation)
+        if relation is ADD:
+            monkeypatch.setattr(Meter, "rows", property(lambda self: 6))
+        meter.select_marginal(TABLES, answers, 4, rho=Fraction(1, 10), score=score, **public)
+        return selection_law(*seen[-1]), float(cost_of(meter.events[-1]).rho)
+
+    rows = np.vstack([BASE, BASE])
+    base, charged = law_on(rows)
+    assert 0.0999 < charged <= 0.1
+    worst = 0.0
+    for other in neighbours_of(rows, relation):
+        moved, _ = law_on(other)
+        for a in ORDERS:
+            divergence = public.get("draws", 1) * renyi(base, moved, a)
+            assert divergence <= a * charged * (1 + 1e-9)
+            worst = max(worst, divergence / (a * charged))
+    assert worst > 0.02
+
+
+@pytest.mark.parametrize("score", MarginalScore)
+def test_select_marginal_is_tight_for_its_worst_pair(score: MarginalScore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row makes one marginal worse and another better by as much as it can: catches a wrong sensitivity."""
+    seen = captured(monkeypatch)
+    parts = [Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"])]
+    answers = [Counts(2, np.array([10, 10])), Counts(2, np.array([12, 8]))]
+    laws = []
+    for rows in ([[0, 0]] * 10 + [[1, 1]] * 10, [[0, 0]] * 11 + [[1, 1]] * 9):
+        meter = meter_on(np.array(rows))
+        meter.select_marginal(parts, answers, 20, rho=Fraction(1, 2000), score=score)
+        laws.append(selection_law(*seen[-1]))
+    charged = float(cost_of(meter.events[-1]).rho)
+    for a in (1.01, 2):
+        assert renyi(laws[0], laws[1], a) > 0.95 * a * charged
+
+
+def slow_gaps(exact: np.ndarray, answer: np.ndarray, rows: int, answer_rows: int, floor: int) -> tuple[int, int]:
+    errors = [abs(int(c) - (2 * rows * int(a) + answer_rows) // (2 * answer_rows)) for c, a in zip(exact, answer, strict=True)]
+    return max(errors), sum(max(0, e - floor) for e in errors)
+
+
+def test_scores_agree_with_their_definition_dense_and_sparse() -> None:
+    rng = np.random.default_rng(0)
+    for rows, answer_rows in ((1000, 1000), (999, 70_000), (5 * 10**9, 10**6), (7, 10**5)):
+        exact, answer = (rng.multinomial(n, rng.dirichlet(np.full(300, 0.05))) for n in (rows, answer_rows))
+        want = slow_gaps(exact, answer, rows, answer_rows, 3)
+        for e in tables_of(exact):
+            for a in tables_of(answer):
+                found = [int(gaps([e], [a], rows=rows, answer_rows=answer_rows, score=s, floors=[3])[0]) for s in (LARGEST, TOTAL)]
+                assert tuple(found) == want
+
+
+def tables_of(counts: np.ndarray) -> list[Counts]:
+    keys = np.flatnonzero(counts)
+    narrow = [counts.astype(np.int32)] if counts.max() < 2**31 else []
+    return [Counts(len(counts), counts), Counts(len(counts), counts[keys], keys), *(Counts(len(counts), c) for c in narrow)]
+
+
+def test_scores_of_absurd_answers_do_not_wrap() -> None:
+    cells = 1 << 23
+    huge = Counts(cells, np.full(cells, 2**62))
+    none = Counts(cells, np.zeros(cells, np.int32))
+    assert int(gaps([none], [huge], rows=2**40, answer_rows=2, score=TOTAL)[0]) == 2**62
+    assert int(gaps([none], [Counts(cells, np.full(cells, -5))], rows=2**40, answer_rows=2, score=TOTAL)[0]) == 0
+
+
+def test_select_marginal_points_at_the_worst_table() -> None:
+    rows = small_table(2000)
+    parts = [Marginal.of(SMALL, [name]) for name in "abc"]
+    answers = [part.counts(CodedRows(rows, SMALL.shape)) for part in parts]
+    answers[1] = Counts(4, np.roll(answers[1].values, 1))
+    meter = meter_on(rows, schema=SMALL)
+    for score in MarginalScore:
+        assert meter.select_marginal(parts, answers, 2000, rho=Fraction(1), score=score) == [1]
+    both = [*answers[:2], Counts(2, answers[2].values[::-1].copy())]
+    assert meter.select_marginal(parts, both, 2000, rho=Fraction(1), score=TOTAL, penalties=[0, 4000, 0]) == [2]
+    assert meter.select_marginal(parts, both, 2000, rho=Fraction(1), score=TOTAL, weights=[1, 1, 100]) == [2]
+    found = meter.select_marginal(parts, answers, 2000, rho=Fraction(3), score=TOTAL, draws=3, distinct=True)
+    assert found[0] == 1 and sorted(found) == [0, 1, 2]
+
+
+def test_select_marginal_takes_tables_too_wide_to_hold() -> None:
+    wide = Schema.from_domain({"a": 5000, "b": 5000, "c": 3})
+    rows = np.random.default_rng(0).integers(0, [5000, 5000, 3], (800, 3))
+    parts = [Marginal.of(wide, ["a", "b"]), Marginal.of(wide, ["c"])]
+    right = [part.counts(CodedRows(rows, wide.shape)) for part in parts]
+    wrong = Counts(25_000_000, np.ones(800, np.int64), np.arange(800))
+    meter = meter_on(rows, schema=wide)
+    assert meter.select_marginal(parts, [wrong, right[1]], 800, rho=Fraction(1), score=TOTAL) == [0]
+    assert meter.select_marginal(parts, [right[0], Counts(3, np.array([800, 0, 0]))], 800, rho=Fraction(1), score=TOTAL) == [1]
+
+
+def test_exact_counts_are_kept_narrow_and_never_wrap() -> None:
+    meter = meter_on(small_table(), schema=SMALL)
+    part = Marginal.of(SMALL, ["a", "b"])
+    assert meter.measure(part, rho=Fraction(1)).counts.dtype == np.int64
+    assert meter._exact[part].values.dtype == np.int32
+    (choice,) = meter.select([part], [np.ones(part.size)], rho=Fraction(1), multiplier=2**30)
+    assert 0 <= choice.index < part.size
+    big = scores_module.compact(Counts(2, np.array([2**31, 0])))
+    assert big.values.dtype == np.int64
+
+
+def test_weights_share_out_rho() -> None:
+    parts = [Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"]), Marginal.of(TINY, ["x", "y"])]
+    weights = [1, Fraction(1, 2), Fraction(7, 2)]
+    meter = meter_on(BASE)
+    found = meter.measure_all(parts, rho=Fraction(1, 2), weights=weights)
+    costs = [float(cost_of(e).rho) for e in meter.events]
+    assert costs == pytest.approx([0.1, 0.05, 0.35], rel=4e-3) and sum(costs) <= 0.5
+    assert [e.sigma_squared for e in meter.events if isinstance(e, ev.DiscreteGaussian)] == [m.sigma**2 for m in found]
+    equal = meter_on(BASE).measure_all(parts, rho=Fraction(1, 2))
+    assert len({m.sigma for m in equal}) == 1
+
+
+def test_distinct_selection_never_repeats_and_costs_the_same() -> None:
+    meter = meter_on(BASE)
+    shares = [np.full(part.size, 0.4) for part in PARTS]
+    candidates = 2 * sum(part.size for part in PARTS)
+    found = meter.select(PARTS, shares, rho=Fraction(1, 2), draws=candidates, signed=True, distinct=True)
+    assert len({(c.part, c.index, c.sign) for c in found}) == candidates
+    event = meter.events[-1]
+    assert isinstance(event, ev.ExponentialDraws) and event.draws == candidates
+    assert cost_of(event).rho == candidates * event.log_weight_shift**2 / 2 <= Fraction(1, 2)
+
+
 # ---------------------------------------------------------------------- order: check, charge, look
 
 
@@ -250,7 +401,10 @@ def test_every_verb_charges_before_it_looks() -> None:
     part = Marginal.of(TINY, ["x"])
     for verb in (
         lambda m: m.measure(part, rho=Fraction(1, 2)),
+        lambda m: m.measure(part, rho=Fraction(1, 2), sparse=True),
         lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2)),
+        lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2), draws=2, distinct=True),
+        choose,
         lambda m: m.certify([part], [Counts(2, np.array([1, 1]))], 2),
     ):
         meter, source = tripwired()
@@ -271,7 +425,31 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
         (ParameterError, lambda m: m.select([], [], rho=Fraction(1, 2))),
         (ParameterError, lambda m: m.certify([], [], 2)),
         (ParameterError, lambda m: m.measure_all([], rho=Fraction(1, 2))),
-        (NotSupported, lambda m: m.measure(wide, rho=Fraction(1, 2))),
+        (ParameterError, lambda m: m.measure_all([part], rho=Fraction(1, 2), weights=[0])),
+        (ParameterError, lambda m: m.measure_all([part], rho=Fraction(1, 2), weights=[0.5])),
+        (ParameterError, lambda m: m.measure_all([part], rho=Fraction(1, 2), weights=[1, 1])),
+        (ParameterError, lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2), draws=3, distinct=True)),
+        (BudgetRefused, lambda m: choose(m, rho=Fraction(2))),
+        (ParameterError, lambda m: choose(m, rho=Fraction(0))),
+        (ParameterError, lambda m: choose(m, draws=0)),
+        (ParameterError, lambda m: choose(m, draws=2, distinct=True)),
+        (ParameterError, lambda m: choose(m, score="worst")),
+        (ParameterError, lambda m: choose(m, floors=[-1])),
+        (ParameterError, lambda m: choose(m, floors=[1], score=MarginalScore.LARGEST)),
+        (ParameterError, lambda m: choose(m, penalties=[1, 2])),
+        (ParameterError, lambda m: choose(m, weights=[0])),
+        (ParameterError, lambda m: choose(m, weights=[2**50])),
+        (ParameterError, lambda m: choose(m, answer=Counts(2, np.zeros(2)))),
+        (ParameterError, lambda m: choose(m, answer=Counts(2, np.zeros(1, np.int64)))),
+        (ParameterError, lambda m: choose(m, answer=Counts(2, np.ones(2, np.int64), np.array([1, 0])))),
+        (ParameterError, lambda m: choose(m, answer=Counts(2, np.ones(1, np.int64), np.array([2])))),
+        (ParameterError, lambda m: m.select_marginal([PARTS[2]], [Counts(3, np.zeros(3, np.int64))], 2, rho=Fraction(1, 2), score=TOTAL)),
+        (ParameterError, lambda m: m.select_marginal([], [], 2, rho=Fraction(1, 2), score=TOTAL)),
+        (NotSupported, lambda m: m.select([wide], [np.zeros(2)], rho=Fraction(1, 2))),
+        (NotSupported, lambda m: m.measure(Marginal((0, 1), (2**31, 2**32)), rho=Fraction(1, 2))),
+        (ParameterError, lambda m: m.measure(part, rho=Fraction(1, 2), kept=0)),
+        (ParameterError, lambda m: m.measure(part, rho=Fraction(1, 2), kept=2**30)),
+        (ParameterError, lambda m: m.measure(PARTS[2], rho=Fraction(1, 2), sparse=True)),
     ]
     for error, verb in refusals:
         meter, source = tripwired()

@@ -18,6 +18,7 @@ from understudy.privacy.accountant import cost_of
 from understudy.privacy.residuals import contrast, joint_l2, sensitivity
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
+from understudy.schema import Schema
 
 
 def sets_of(sizes: Sequence[int], widest: int, *, empty: bool = False) -> list[Marginal]:
@@ -134,6 +135,14 @@ def test_residuals_have_their_noise_and_are_charged_before_anybody_looks() -> No
     draws = np.array([meter_on(BASE, rho=10**6).measure_residuals(parts, sigmas=[Fraction(50)] * 2)[1].counts for _ in range(500)])
     truth = meter_on(BASE, noise=Silence()).measure_residuals(parts, sigmas=[Fraction(50)] * 2)[1].counts
     assert np.all(np.abs(draws.mean(axis=0) - truth) < 6 * 50 / np.sqrt(500)) and np.all(np.abs(draws.std(axis=0) / 50 - 1) < 0.2)
+
+
+def test_counts_that_fit_32_bits_may_have_residuals_that_do_not() -> None:
+    """Wrapping before the noise would be a large change by one row."""
+    wide = Schema.from_domain({"x": 200_000})
+    meter = meter_on(np.zeros((20_000, 1), int), schema=wide, noise=Silence())
+    (found,) = meter.measure_residuals([Marginal.of(wide, ["x"])], sigmas=[Fraction(2**40)])
+    assert found.counts[0] == 20_000 * 199_999 and np.all(found.counts[1:] == -20_000)
 
 
 def test_refused_residuals_cost_nothing() -> None:

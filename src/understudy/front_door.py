@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from understudy.bundle.answers import Answers
-from understudy.bundle.release import FORMAT, Release
+from understudy.bundle.release import FORMAT, Release, describe_measurement
 from understudy.errors import NotSupported, ParameterError, ReleaseFailed, SourceError, UnderstudyError
 from understudy.game import NoWatcher, Watcher
 from understudy.mechanisms.base import Brief, Mechanism, make
@@ -190,10 +190,7 @@ def _manifest(
             "epsilon": None if epsilon is None else float(epsilon),
         },
         "events": [ev.to_dict(event) for event in meter.events],
-        "measurements": [
-            {"part": m.part.to_dict(brief.schema), "sigma": str(m.sigma), **({"residual": True} if isinstance(m, Residual) else {})}
-            for m in measurements
-        ],
+        "measurements": [describe_measurement(m, brief.schema) for m in measurements],
         "selections": sum(event.draws for event in meter.events if isinstance(event, ev.ExponentialDraws)),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "numba", "pyarrow", "duckdb")}},
     }

@@ -40,6 +40,15 @@ class Counts:
         full[self.keys] = self.values
         return full
 
+    def at(self, cells: np.ndarray) -> np.ndarray:
+        """The counts of some cells, given by number."""
+        if self.keys is None:
+            return self.values[cells]
+        if not len(self.keys):
+            return np.zeros(len(cells), np.int64)
+        place = np.minimum(np.searchsorted(self.keys, cells), len(self.keys) - 1)
+        return np.where(self.keys[place] == cells, self.values[place], 0)
+
 
 class RowFunction(Protocol):
     """A batch of queries, each a 0/1 function of one row."""
@@ -108,6 +117,23 @@ class CodedRows(Blocks):
             yield np.ascontiguousarray(self._codes[start : start + BLOCK_ROWS, list(columns)], np.int32)
 
 
+def count_cells(rows: np.ndarray, positions: Sequence[int], shape: Sequence[int]) -> np.ndarray:
+    """The dense contingency table of some columns of coded rows, flat, int32."""
+    table = np.zeros(math.prod(shape), np.int32)
+    _add_to_table(rows, np.asarray(positions, np.int64), _strides(shape), table)
+    return table
+
+
+def cell_numbers(rows: np.ndarray, positions: Sequence[int], shape: Sequence[int]) -> np.ndarray:
+    """Each row's cell in the marginal of some columns."""
+    cells: np.ndarray = _cell_numbers(rows, np.asarray(positions, np.int64), _strides(shape))
+    return cells
+
+
+def _strides(shape: Sequence[int]) -> np.ndarray:
+    return np.asarray([math.prod(shape[i + 1 :]) for i in range(len(shape))], np.int64)
+
+
 class _Table:
     """A contingency table being filled."""
 
@@ -116,7 +142,7 @@ class _Table:
         if self.cells > LARGEST_TABLE:
             raise NotSupported(f"A marginal of {len(sizes)} columns has {self.cells:,} cells, too many to number; ask for fewer columns.")
         self.positions = np.asarray(positions, np.int64)
-        self.strides = np.asarray([math.prod(sizes[i + 1 :]) for i in range(len(sizes))], np.int64)
+        self.strides = _strides(sizes)
         self.dense = np.zeros(self.cells, np.int64) if self.cells <= DENSE_CELLS else None
         self.pending: list[tuple[np.ndarray, np.ndarray]] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from understudy.bundle.answers import Answers
 from understudy.errors import BundleError, ParameterError, UnderstudyError, WorkloadError
 from understudy.privacy import Certificate, Measurement, Residual
-from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload, part_from_dict
 from understudy.schema import Schema
@@ -155,13 +154,23 @@ def _coded(codes: np.ndarray, schema: Schema) -> pa.Table:
     return pa.table(list(np.ascontiguousarray(codes.T)), names=list(schema.names))
 
 
+def describe_measurement(measurement: Measurement | Residual, schema: Schema) -> dict[str, Any]:
+    """What a measurement was, for the manifest; its counts are in a file of their own."""
+    what = {"part": measurement.part.to_dict(schema), "sigma": str(measurement.sigma)}
+    if isinstance(measurement, Residual):
+        return {**what, "residual": True}
+    above = {"threshold": measurement.threshold, "kept": len(measurement.counts)}
+    return what if measurement.keys is None else {**what, **above}
+
+
 def _measured(measurements: Sequence[Measurement | Residual]) -> pa.Table:
     """Noisy counts as (measurement, query, count); what each measurement was is in the manifest."""
     sizes = [len(m.counts) for m in measurements]
+    queries = [np.arange(len(m.counts)) if isinstance(m, Residual) or m.keys is None else m.keys for m in measurements]
     return pa.table(
         {
             "measurement": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
-            "query": np.concatenate([np.arange(size) for size in sizes]) if sizes else np.zeros(0, np.int64),
+            "query": np.concatenate(queries) if sizes else np.zeros(0, np.int64),
             "count": np.concatenate([m.counts for m in measurements]) if sizes else np.zeros(0, np.int64),
         }
     )
@@ -169,20 +178,34 @@ def _measured(measurements: Sequence[Measurement | Residual]) -> pa.Table:
 
 def _measurements(table: pa.Table, described: list[dict[str, Any]], schema: Schema) -> tuple[Measurement | Residual, ...]:
     """The inverse of :func:`_measured`; ValueError unless the table holds exactly what is described."""
-    parts = [part_from_dict(what["part"], schema) for what in described]
-    ends = np.cumsum([part.size for part in parts])
-    found = tuple(
-        _kind(what, part)(part, table["count"].to_numpy()[end - part.size : end], Fraction(what["sigma"]))
-        for part, end, what in zip(parts, ends, described, strict=True)
-    )
-    if not table.equals(_measured(found)):
+    counts, queries, start = table["count"].to_numpy(), table["query"].to_numpy(), 0
+    found: list[Measurement | Residual] = []
+    for what in described:
+        part, sparse, sigma = part_from_dict(what["part"], schema), "threshold" in what, Fraction(what["sigma"])
+        rows = slice(start, start + (what["kept"] if sparse else part.size))
+        start = rows.stop
+        if what.get("residual", False):
+            if sparse or not isinstance(part, Marginal):
+                raise ValueError("only whole marginals have residuals")
+            found.append(Residual(part, counts[rows], sigma))
+        else:
+            keys, threshold = (queries[rows], what["threshold"]) if sparse else (None, None)
+            found.append(Measurement(part, counts[rows], sigma, keys, threshold))
+    if not table.equals(_measured(found)) or start != table.num_rows or not all(map(_is_sound, found)):
         raise ValueError("other counts than those that are described")
-    return found
+    return tuple(found)
 
 
-def _kind(what: dict[str, Any], part: QueryClass) -> Callable[..., Measurement | Residual]:
-    if not what.get("residual", False):
-        return Measurement
-    if not isinstance(part, Marginal):
-        raise ValueError("only marginals have residuals")
-    return Residual
+def _is_sound(measurement: Measurement | Residual) -> bool:
+    """Whole numbers; and above a threshold, different cells of a marginal, in order, each above it."""
+    if measurement.counts.dtype != np.int64:
+        return False
+    if isinstance(measurement, Residual) or measurement.keys is None:
+        return True
+    keys, least = measurement.keys, measurement.threshold
+    if keys.dtype != np.int64:
+        return False
+    if not isinstance(measurement.part, Marginal) or not isinstance(least, int) or isinstance(least, bool) or least < 0:
+        return False
+    inside = not len(keys) or (keys[0] >= 0 and keys[-1] < measurement.part.size)
+    return bool(inside and np.all(keys[1:] > keys[:-1]) and np.all(measurement.counts > least))

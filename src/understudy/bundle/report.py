@@ -133,7 +133,7 @@ def _spending(release: Release) -> list[dict[str, Any]]:
 
 
 def _measured(release: Release) -> Tables:
-    """Noisy tables by their columns: as measured, or as residuals add up to them (single columns and the workload's marginals)."""
+    """Noisy tables by their columns: as measured whole, or as residuals add up to them (single columns and the workload's marginals)."""
     found: Tables = {}
     residuals = [m for m in release.measurements if isinstance(m, Residual)]
     if residuals:
@@ -144,7 +144,7 @@ def _measured(release: Release) -> Tables:
         for estimate in reconstruct(residuals, tables, total=rows["count"], total_sigma=float(Fraction(rows["sigma"]))):
             found[estimate.part.positions] = estimate
     for m in release.measurements:
-        if isinstance(m, Measurement) and isinstance(m.part, Marginal) and m.part.positions:
+        if isinstance(m, Measurement) and isinstance(m.part, Marginal) and m.part.positions and m.keys is None:
             found[m.part.positions] = m
     return found
 
@@ -206,10 +206,15 @@ def _scatter(release: Release, measured: Tables) -> Scatter | None:
     for measurement in tables:
         part = measurement.part
         assert isinstance(part, Marginal)
-        shares, found = _released(release, part), measurement.counts / rows
+        found = measurement.counts / rows
+        keys = measurement.keys if isinstance(measurement, Measurement) else None
+        cells = np.arange(part.size) if keys is None else keys  # cells below a threshold are not shown
+        shares = part.counts(CodedRows(release.codes, release.schema.shape)).at(cells) / len(release.codes)
         total += part.size
-        for index in np.argsort(-np.maximum(shares, found), kind="stable")[: MOST_POINTS // len(tables)]:
-            points.append((float(found[index]), float(shares[index]), part.describe(release.schema, int(index))))
+        for at in np.argsort(-np.maximum(shares, found), kind="stable")[: MOST_POINTS // len(tables)]:
+            points.append((float(found[at]), float(shares[at]), part.describe(release.schema, int(cells[at]))))
+    if not points:
+        return None
     top = max(max(x, y) for x, y, _ in points)
     sigma = max(float(m.sigma) for m in tables) / rows
     return Scatter(points, max(top, 1e-9), sigma, len(points), total)

@@ -17,12 +17,13 @@ import pyarrow.parquet as pq
 from understudy.bundle.release import FILES, Release
 from understudy.bundle.report import render_report
 from understudy.errors import UnderstudyError
-from understudy.privacy import Residual
+from understudy.privacy import Measurement, Residual
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
 from understudy.privacy.budget import Budget
 from understudy.privacy.certificate import certificate
 from understudy.privacy.residuals import joint_event
+from understudy.privacy.wide import tail
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 
@@ -160,6 +161,16 @@ def _rows_are_as_released(release: Release, rows: dict[str, Any]) -> bool:
     return same and total.part == Marginal((), ())
 
 
+def _adds_up(release: Release, measurement: Measurement) -> bool:
+    """Whether a measured table can be one of so many rows. Of one above a threshold only the number of cells tells anything."""
+    rows, rows_sigma = release.manifest["rows"]["count"], float(Fraction(release.manifest["rows"]["sigma"]))
+    if measurement.threshold is not None:
+        empty = measurement.part.size * tail(measurement.sigma, measurement.threshold)
+        return len(measurement.counts) <= rows + 8 * rows_sigma + empty + 8 * empty**0.5 + 8
+    off = abs(int(measurement.counts.sum()) - rows)
+    return off <= 8 * (rows_sigma + float(measurement.sigma) * measurement.part.size**0.5) + 1
+
+
 def _noise(release: Release) -> tuple[bool, str]:
     measured = [e for e in _charged(release) if isinstance(e, ev.DiscreteGaussian) and e.what != "certify"]
     gaussians: list[Any] = [(e.sigma_squared, e.l2_squared) for e in measured]
@@ -171,9 +182,7 @@ def _noise(release: Release) -> tuple[bool, str]:
         if wanted not in gaussians:
             return False, "a measurement has no matching charge"
         gaussians.remove(wanted)
-        off = abs(int(measurement.counts.sum()) - release.manifest["rows"]["count"])
-        total_sigma = float(Fraction(release.manifest["rows"]["sigma"])) + float(measurement.sigma) * measurement.part.size**0.5
-        if isinstance(measurement.part, Marginal) and off > 8 * total_sigma + 1:
+        if isinstance(measurement.part, Marginal) and not _adds_up(release, measurement):
             return False, "a measured table does not add up to the number of rows"
     if not _residuals_are_as_charged(release, neighbours):
         return False, "the residuals are not those that were charged"

@@ -89,3 +89,17 @@ def make(mechanism: str | Mechanism, parameters: dict[str, Any] | None = None) -
         if name not in allowed:
             raise ParameterError(f"The mechanism {mechanism} has no parameter {name!r}; it has {', '.join(allowed) or 'none'}.")
     return kind(**(parameters or {}))
+
+
+def check_share(name: str, **shares: object) -> None:
+    """Raise unless each is strictly between 0 and 1."""
+    for parameter, share in shares.items():
+        if isinstance(share, bool) or not isinstance(share, (int, float, Fraction)) or not 0 < share < 1:
+            raise ParameterError(f"{name} needs {parameter} strictly between 0 and 1.")
+
+
+def check_whole(name: str, **numbers: tuple[object, int, int]) -> None:
+    """Raise unless each is a whole number in its range, given as (number, least, most)."""
+    for parameter, (number, least, most) in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+            raise ParameterError(f"{name} needs {parameter} to be a whole number from {least:,} to {most:,}.")

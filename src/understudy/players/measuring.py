@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from understudy.game import Finding, Model, QueryPlayer
-from understudy.privacy import Meter
+from understudy.players.rows import RowModel
+from understudy.privacy import MarginalScore, Meter
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.schema import Schema
+
+KEPT = 1  # of a marginal too wide to hold, at most so many empty cells are expected among those measured
 
 
 def one_way(schema: Schema) -> list[Marginal]:
@@ -25,7 +28,7 @@ class MeasureAll:
 
     def point(self, model: Model) -> Sequence[Finding]:
         parts, self._parts = self._parts, []
-        return self._meter.measure_all(parts, rho=self._rho) if parts else []
+        return self._meter.measure_all(parts, rho=self._rho, kept=KEPT) if parts else []
 
 
 class WorstFirst:
@@ -39,6 +42,22 @@ class WorstFirst:
         shares = [model.shares(part) for part in self._parts]
         (choice,) = self._meter.select(self._parts, shares, rho=self._select)
         return [self._meter.measure(choice.part.around(choice.index), rho=self._measure)]
+
+
+class WorstMarginal:
+    """SELECT the whole marginal that a row model gets most wrong, then MEASURE it."""
+
+    def __init__(self, meter: Meter, parts: Sequence[Marginal], *, select: Fraction, measure: Fraction) -> None:
+        self._meter, self._parts = meter, list(parts)
+        self._select, self._measure = select, measure
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        assert isinstance(model, RowModel)
+        answers = model.counts(self._parts)
+        (index,) = self._meter.select_marginal(
+            self._parts, answers, len(model.codes), rho=self._select, score=MarginalScore.LARGEST
+        )
+        return [self._meter.measure(self._parts[index], rho=self._measure)]
 
 
 class InTurn:

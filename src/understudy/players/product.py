@@ -52,10 +52,19 @@ class Product:
     def learn(self, findings: Sequence[Finding]) -> None:
         for finding in findings:
             if isinstance(finding, Measurement) and isinstance(finding.part, Marginal) and len(finding.part.positions) == 1:
-                self._columns[finding.part.positions[0]] = to_distribution(finding.counts)
+                self._columns[finding.part.positions[0]] = to_distribution(_all_cells(finding))
 
     def result(self) -> ProductModel:
         return self.propose()
+
+
+def _all_cells(found: Measurement) -> np.ndarray:
+    """Every cell's count; what stayed below a threshold counts as none, which is what the projection would make of it."""
+    if found.keys is None:
+        return found.counts
+    whole = np.zeros(found.part.size, np.int64)
+    whole[found.keys] = found.counts
+    return whole
 
 
 def to_distribution(noisy: np.ndarray) -> np.ndarray:

@@ -8,5 +8,6 @@ from understudy.privacy.certificate import Certificate
 from understudy.privacy.ledger import FileLedger, ProcessLedger
 from understudy.privacy.meter import Choice, Measurement, Meter
 from understudy.privacy.residuals import Residual
+from understudy.privacy.scores import MarginalScore
 
-__all__ = ["Budget", "Certificate", "Choice", "FileLedger", "Measurement", "Meter", "ProcessLedger", "Residual"]
+__all__ = ["Budget", "Certificate", "Choice", "FileLedger", "MarginalScore", "Measurement", "Meter", "ProcessLedger", "Residual"]

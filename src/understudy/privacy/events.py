@@ -47,7 +47,7 @@ class DiscreteLaplace(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ExponentialDraws(Event):
-    """``draws`` from one exponential mechanism; log-weights move by at most ``log_weight_shift`` each."""
+    """``draws`` of an exponential mechanism, with or without replacement; log-weights move by at most ``log_weight_shift`` each."""
 
     log_weight_shift: Fraction
     draws: int

@@ -11,6 +11,7 @@ happen to occur. Candidates are grouped by score: thousands of big integers, not
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
@@ -80,26 +81,37 @@ def _sqrt_down(x: Fraction) -> Fraction:
     return Fraction(math.isqrt((x.numerator << (2 * shift)) // x.denominator), 1 << shift)
 
 
-def draw(noise: Noise, scores: np.ndarray, table: ScoreTable, draws: int) -> np.ndarray:
-    """``draws`` independent candidates, each with probability proportional to the weight of its score."""
+def draw(noise: Noise, scores: np.ndarray, table: ScoreTable, draws: int, *, distinct: bool = False) -> np.ndarray:
+    """``draws`` candidates, each with probability proportional to the weight of its score.
+
+    Independent draws; or, if ``distinct``, each from the candidates that those before it left (PROOFS.md, N5).
+    """
     clipped = np.clip(scores, 0, table.top)  # clipping is 1-Lipschitz: the sensitivity stays
-    sizes = np.bincount(clipped) if table.top <= 1 << 26 else None
-    if sizes is not None:
-        distinct = np.flatnonzero(sizes)
-        group_sizes = sizes[distinct]
-    else:
-        distinct, group_sizes = np.unique(clipped, return_counts=True)
-    cumulative: list[int] = []
-    total = 0
-    for weight, members in zip(table.weights(distinct), group_sizes, strict=True):
-        total += weight * int(members)
-        cumulative.append(total)
+    values, sizes = _groups(clipped, table.top)
+    weights = table.weights(values)
+    cumulative = list(itertools.accumulate(weight * size for weight, size in zip(weights, sizes, strict=True)))
+    taken: set[tuple[int, int]] = set()
     chosen = np.empty(draws, np.int64)
     for i in range(draws):
-        group = _first_above(cumulative, noise.below(total))
-        member = noise.below(int(group_sizes[group]))
-        chosen[i] = np.flatnonzero(clipped == distinct[group])[member]
+        group = _first_above(cumulative, noise.below(cumulative[-1]))
+        member = noise.below(sizes[group])
+        while (group, member) in taken:  # uniform among the members that are left, without listing them
+            member = noise.below(sizes[group])
+        chosen[i] = np.flatnonzero(clipped == values[group])[member]
+        if distinct:
+            taken.add((group, member))
+            cumulative[group:] = [total - weights[group] for total in cumulative[group:]]
     return chosen
+
+
+def _groups(clipped: np.ndarray, top: int) -> tuple[np.ndarray, list[int]]:
+    """The scores that occur and how many candidates have each; how they are found depends on public numbers only."""
+    if top <= min(1 << 26, max(1 << 16, 4 * len(clipped))):
+        counted = np.bincount(clipped)
+        values = np.flatnonzero(counted)
+        return values, counted[values].tolist()
+    values, sizes = np.unique(clipped, return_counts=True)
+    return values, sizes.tolist()
 
 
 def _first_above(cumulative: list[int], value: int) -> int:

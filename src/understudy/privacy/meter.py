@@ -8,7 +8,7 @@ under its name in PROOFS.md.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NoReturn
@@ -23,22 +23,33 @@ from understudy.privacy.exponential import ScoreTable, draw
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.noise import Noise, round_sigma_up, sqrt_up
 from understudy.privacy.residuals import Residual, check_residuals, contrast, joint_event
+from understudy.privacy.scores import MarginalScore, compact, gaps
+from understudy.privacy.wide import noisy_above, threshold_for
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.sources import Source
-from understudy.tally import DENSE_CELLS, Counts
+from understudy.tally import DENSE_CELLS, LARGEST_TABLE, Counts
 
 EVERYBODY = Marginal((), ())
 LARGEST_SCORE = 2**40  # far below what 64-bit arithmetic could wrap
+KEPT = 20_000  # empty cells that exceed the threshold of a wide marginal, on average
+MOST_KEPT = DENSE_CELLS // 16  # so that the threshold of a wide marginal is well beyond sigma (PROOFS.md, M5)
+LARGEST_PRODUCT = 2**61  # of two numbers of rows: twice it fits 64 bits
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Noisy counts of a batch of queries: released values, safe to show."""
+    """Noisy counts of a batch of queries: released values, safe to show.
+
+    With a ``threshold``, only the noisy counts above it are here and ``keys`` are the numbers of their
+    cells, rising. All that is known of the other cells is that their noisy counts are at most the threshold.
+    """
 
     part: QueryClass
     counts: np.ndarray = field(repr=False)
     sigma: Fraction
+    keys: np.ndarray | None = field(default=None, repr=False)
+    threshold: int | None = None
 
 
 @dataclass(frozen=True)
@@ -146,18 +157,34 @@ class Meter:
         self._rows, self._rows_sigma = max(1, int(found.counts[0])), found.sigma
         return found
 
-    def measure(self, part: QueryClass, *, rho: Fraction) -> Measurement:
+    def measure(self, part: QueryClass, *, rho: Fraction, sparse: bool = False, kept: int = KEPT) -> Measurement:
         """All counts of a batch with discrete Gaussian noise, for the price of its L2 sensitivity (M1)."""
-        return self.measure_all([part], rho=rho)[0]
+        return self.measure_all([part], rho=rho, sparse=sparse, kept=kept)[0]
 
-    def measure_all(self, parts: Sequence[QueryClass], *, rho: Fraction) -> list[Measurement]:
-        """Several batches at once, an equal share of ``rho`` each: one charge, one pass over the data (M1)."""
-        _check_sizes(parts)
-        if rho <= 0 or not parts:
-            raise ParameterError("A measurement needs something to measure and rho above 0.")
+    def measure_all(
+        self,
+        parts: Sequence[QueryClass],
+        *,
+        rho: Fraction,
+        weights: Sequence[int | Fraction] | None = None,
+        sparse: bool = False,
+        kept: int = KEPT,
+    ) -> list[Measurement]:
+        """Several batches at once: one charge, one pass over the data (M1).
+
+        Shares of ``rho`` are in proportion to ``weights``, which are public; equal if none are given. Of a
+        marginal too wide to hold whole, or of every one with ``sparse``, only the noisy counts above a public
+        threshold are released: the smallest that at most ``kept`` empty cells exceed on average (M5).
+        """
+        _check_measurable(parts, sparse)
+        if rho <= 0 or not parts or not _is_whole(kept, 1) or kept > MOST_KEPT:
+            raise ParameterError(f"A measurement needs something to measure, rho above 0, and kept, a whole number up to {MOST_KEPT:,}.")
+        shares = _shares(weights, len(parts))
         sensitivities = [part.l2_squared(self.neighbours) for part in parts]
         # With no sensitivity (n under replace-one) any noise is private; sigma 1/4 is next to none.
-        sigmas = [round_sigma_up(max(sqrt_up(Fraction(l2) * len(parts) / (2 * rho)), Fraction(1, 4))) for l2 in sensitivities]
+        sigmas = [
+            round_sigma_up(max(sqrt_up(l2 / (2 * rho * share)), Fraction(1, 4))) for l2, share in zip(sensitivities, shares, strict=True)
+        ]
         self._play.charge(
             *(
                 ev.DiscreteGaussian(what=f"measure {_name(part)}", sigma_squared=sigma**2, l2_squared=l2)
@@ -166,7 +193,7 @@ class Meter:
         )
         exact = self._look(parts)
         return [
-            Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma), sigma)
+            self._noisy(part, counts, sigma, kept if sparse or part.size > DENSE_CELLS else None)
             for part, counts, sigma in zip(parts, exact, sigmas, strict=True)
         ]
 
@@ -175,10 +202,17 @@ class Meter:
         _check_sizes(parts)
         drawn = check_residuals(parts, sigmas, self._open_source().shape)
         self._play.charge(joint_event(parts, drawn, self.neighbours))
-        return [
-            Residual(part, contrast(counts.dense(), part.shape) + self._noise.gaussian(part.size, sigma), sigma)
+        return [  # counts may be kept in 32 bits: contrasts are taken in 64
+            Residual(part, contrast(counts.dense().astype(np.int64), part.shape) + self._noise.gaussian(part.size, sigma), sigma)
             for part, counts, sigma in zip(parts, self._look(parts), drawn, strict=True)
         ]
+
+    def _noisy(self, part: QueryClass, counts: Counts, sigma: Fraction, kept: int | None) -> Measurement:
+        if kept is None:
+            return Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma), sigma)
+        threshold = threshold_for(part.size, sigma, kept)
+        keys, values = noisy_above(self._noise, counts, sigma, threshold)
+        return Measurement(part, values, sigma, keys, threshold)
 
     def select(
         self,
@@ -189,17 +223,20 @@ class Meter:
         draws: int = 1,
         multiplier: int = 1,
         signed: bool = False,
+        distinct: bool = False,
     ) -> list[Choice]:
         """Draw queries on which a model is wrong: the exponential mechanism on error counts (M2).
 
         ``shares`` are the model's answers. A query's score is ``|m*count - round(m*n*share)|`` rows, m the
-        multiplier; with ``signed``, queries and their negations compete on the error with its sign. The
-        cost ``rho`` covers all draws together.
+        multiplier; with ``signed``, queries and their negations compete on the error with its sign; with
+        ``distinct``, no candidate is drawn twice. The cost ``rho`` covers all draws together.
         """
         _check_sizes(parts)
         _check_shares(parts, shares)
         if rho <= 0 or not isinstance(draws, int) or draws < 1 or not isinstance(multiplier, int) or multiplier < 1:
             raise ParameterError("A selection needs rho above 0, at least one draw and a multiplier of at least 1, both whole numbers.")
+        candidates = sum(part.size for part in parts) * (2 if signed else 1)
+        _check_distinct(draws, candidates, distinct)
         top = multiplier * self.rows
         if top > LARGEST_SCORE:
             raise ParameterError(f"A selection with multiplier {multiplier:,} over {self.rows:,} rows has scores beyond {LARGEST_SCORE:,}.")
@@ -211,7 +248,7 @@ class Meter:
         gaps = np.concatenate(
             [
                 # No share asks for more rows than this, and below it nothing can wrap in 64 bits, whatever n is.
-                multiplier * np.minimum(counts.dense(), 2 * LARGEST_SCORE // multiplier) - self._whole(share, multiplier)
+                multiplier * np.minimum(counts.dense().astype(np.int64), 2 * LARGEST_SCORE // multiplier) - self._whole(share, multiplier)
                 for counts, share in zip(self._look(parts), shares, strict=True)
             ]
         )
@@ -219,25 +256,71 @@ class Meter:
         gaps = np.clip(gaps, -middle, middle) if signed else gaps
         scores = np.concatenate([middle + gaps, middle - gaps]) if signed else np.abs(gaps)
         offsets = np.cumsum([0, *(part.size for part in parts)])
-        return [_choice(parts, offsets, int(i)) for i in draw(self._noise, scores, table, draws)]
+        return [_choice(parts, offsets, int(i)) for i in draw(self._noise, scores, table, draws, distinct=distinct)]
+
+    def select_marginal(
+        self,
+        parts: Sequence[Marginal],
+        answers: Sequence[Counts],
+        answer_rows: int,
+        *,
+        rho: Fraction,
+        score: MarginalScore,
+        floors: Sequence[int] | None = None,
+        penalties: Sequence[int] | None = None,
+        weights: Sequence[int] | None = None,
+        draws: int = 1,
+        distinct: bool = False,
+    ) -> list[int]:
+        """Draw whole marginals on which a model is wrong: the exponential mechanism over ``parts``, by index (M4).
+
+        ``answers`` are the model's counts among ``answer_rows`` rows, dense or sparse. With a the answer
+        rounded to n rows, a candidate's score is ``weight * max(0, s - penalty)``, where s is
+
+            LARGEST   max over cells of |count - a|
+            TOTAL     sum over cells of max(0, |count - a| - floor)
+
+        Floors, penalties (0 if none are given) and weights (1) are public whole numbers, one a candidate. A
+        heavier candidate makes the selection among the others noisier: the largest weight is paid for.
+        """
+        if not all(isinstance(part, Marginal) for part in parts):
+            raise ParameterError("Only whole marginals can be selected as such; use select for other queries.")
+        rows = self.rows
+        _check_answers(parts, answers, answer_rows, rows)
+        if rho <= 0 or not _is_whole(draws, 1) or not isinstance(score, MarginalScore):
+            raise ParameterError("A selection needs rho above 0, at least one draw, a whole number, and a MarginalScore.")
+        if floors is not None and score is not MarginalScore.TOTAL:
+            raise ParameterError("Floors go with the score TOTAL; with LARGEST, give penalties instead.")
+        floors = _whole_numbers(floors, len(parts), 0, "Floors")
+        penalties = _whole_numbers(penalties, len(parts), 0, "Penalties")
+        weights = _whole_numbers(weights, len(parts), 1, "Weights")
+        _check_distinct(draws, len(parts), distinct)
+        if max(weights) * rows > LARGEST_SCORE:
+            raise ParameterError(f"A selection with weight {max(weights):,} over {rows:,} rows has scores beyond {LARGEST_SCORE:,}.")
+        sensitivity = max(weights) * score.sensitivity(self.neighbours)
+        # Two tables of n rows differ by at most 2n in total.
+        table = ScoreTable.within(rho / draws, sensitivity, max(weights) * rows * (2 if score is MarginalScore.TOTAL else 1))
+        shift = table.log_weight_shift(sensitivity)
+        self._play.charge(ev.ExponentialDraws(what=f"select {draws} of {len(parts):,} marginals", log_weight_shift=shift, draws=draws))
+        found = gaps(self._look(parts), answers, rows=rows, answer_rows=int(answer_rows), score=score, floors=floors)
+        scores = [
+            min(weight * max(0, int(gap) - penalty), table.top) for gap, penalty, weight in zip(found, penalties, weights, strict=True)
+        ]
+        return [int(i) for i in draw(self._noise, np.asarray(scores, np.int64), table, draws, distinct=distinct)]
 
     def certify(self, parts: Sequence[QueryClass], answers: Sequence[Counts], released_rows: int) -> Certificate:
         """A bound on the largest error of released answers, for what was set aside for it (M3).
 
         ``answers`` are counts among ``released_rows`` released rows. Wide marginals stay sparse.
         """
-        if not parts or released_rows < 1 or [part.size for part in parts] != [answer.cells for answer in answers]:
-            raise ParameterError("A certificate needs released rows, and one answer per query.")
+        rows = self.rows
+        _check_answers(parts, answers, released_rows, rows)
         if self._certify.events:
             raise BudgetRefused("A release is certified once; its share for that is spent.")
-        rows = self.rows
         sigma = round_sigma_up(max(sqrt_up(1 / (2 * self._certify.allowance.rho)), Fraction(1, 4)))
         self._certify.charge(ev.DiscreteGaussian(what="certify", sigma_squared=sigma**2, l2_squared=1))
-        largest = max(
-            _largest_gap(exact, answer, lambda counts: (2 * rows * counts + released_rows) // (2 * released_rows))
-            for exact, answer in zip(self._look(parts), answers, strict=True)
-        )
-        noisy = largest + int(self._noise.gaussian(1, sigma)[0])
+        found = gaps(self._look(parts), answers, rows=rows, answer_rows=int(released_rows), score=MarginalScore.LARGEST)
+        noisy = int(found.max()) + int(self._noise.gaussian(1, sigma)[0])
         return certificate(noisy, sigma, rows, self._rows_sigma, sum(part.size for part in parts))
 
     def close(self) -> None:
@@ -253,21 +336,22 @@ class Meter:
         failed = False
         try:
             tables = [part for part in unseen if isinstance(part, Marginal)]
-            if tables:  # all in one pass over the data
-                self._exact.update(zip(tables, source.count([part.positions for part in tables]), strict=True))
+            found = source.count([part.positions for part in tables]) if tables else []  # all in one pass over the data
+            while found:  # one at a time, so that the wide form of each table goes as soon as the narrow one is made
+                self._exact[tables.pop()] = compact(found.pop())
             for part in unseen:
                 if part not in self._exact:
-                    self._exact[part] = part.counts(source)
+                    self._exact[part] = compact(part.counts(source))
         except Exception:
             failed = True
         if failed:  # raised out here so that no foreign message, which may quote a cell, travels along
             raise SourceError(
                 "The table could not be read to the end; check that its files are complete and of the format their names say."
             )
-        found = [self._exact[part] for part in parts]
-        if any(counts.cells != part.size for counts, part in zip(found, parts, strict=True)):
+        exact = [self._exact[part] for part in parts]
+        if any(counts.cells != part.size for counts, part in zip(exact, parts, strict=True)):
             raise ParameterError("These queries are written for another schema than the table's.")
-        return found
+        return exact
 
     def _whole(self, share: np.ndarray, multiplier: int) -> np.ndarray:
         """A model's answers as whole rows, inside what counts can be: public arithmetic."""
@@ -299,21 +383,62 @@ def _check_sizes(parts: Sequence[QueryClass]) -> None:
             )
 
 
+def _check_measurable(parts: Sequence[QueryClass], sparse: bool) -> None:
+    _check_sizes([part for part in parts if not isinstance(part, Marginal)])
+    for part in parts:
+        if part.size > LARGEST_TABLE:
+            raise NotSupported(f"{_name(part)} has {part.size:,} cells, more than can be numbered; use fewer columns or wider bins.")
+        if sparse and not isinstance(part, Marginal):
+            raise ParameterError("Only marginals can be released above a threshold; measure other queries by themselves.")
+
+
 def _check_shares(parts: Sequence[QueryClass], shares: Sequence[np.ndarray]) -> None:
     if not parts or len(parts) != len(shares) or any(share.shape != (part.size,) for part, share in zip(parts, shares, strict=True)):
         raise ParameterError("Each batch of queries needs one answer per query.")
 
 
-def _largest_gap(exact: Counts, answer: Counts, to_rows: Callable[[np.ndarray], np.ndarray]) -> int:
-    """The largest difference of two tables, the second rescaled; sparse tables are compared where occupied."""
-    if exact.keys is None and answer.keys is None:
-        return int(np.max(np.abs(exact.values - to_rows(answer.values))))
-    keys = [np.flatnonzero(c.values) if c.keys is None else c.keys for c in (exact, answer)]
-    cells = np.union1d(*keys)
-    exact_there, answer_there = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
-    exact_there[np.searchsorted(cells, keys[0])] = exact.values[keys[0]] if exact.keys is None else exact.values
-    answer_there[np.searchsorted(cells, keys[1])] = answer.values[keys[1]] if answer.keys is None else answer.values
-    return int(np.max(np.abs(exact_there - to_rows(answer_there)), initial=0))
+def _check_distinct(draws: int, candidates: int, distinct: bool) -> None:
+    if distinct and draws > candidates:
+        raise ParameterError(f"There are {candidates:,} candidates; {draws:,} of them cannot be drawn without drawing one twice.")
+
+
+def _shares(weights: Sequence[int | Fraction] | None, count: int) -> list[Fraction]:
+    """Weights as exact shares of one."""
+    given = [1] * count if weights is None else list(weights)
+    if len(given) != count or not all(isinstance(w, (int, Fraction)) and not isinstance(w, bool) and w > 0 for w in given):
+        raise ParameterError("Weights are whole numbers or Fractions above 0, one for each batch.")
+    return [Fraction(w) / sum(given) for w in given]
+
+
+def _check_answers(parts: Sequence[QueryClass], answers: Sequence[Counts], answer_rows: int, rows: int) -> None:
+    """That counts among some rows answer each query once, in a form that the kernels compare without wrapping."""
+    if not parts or not _is_whole(answer_rows, 1) or [part.size for part in parts] != [answer.cells for answer in answers]:
+        raise ParameterError("These answers need the rows that they were counted in, and one answer per query.")
+    if rows * int(answer_rows) >= LARGEST_PRODUCT:
+        raise ParameterError(f"Answers among {answer_rows:,} rows cannot be compared with {rows:,} rows; use fewer.")
+    if not all(_is_table(answer) for answer in answers):
+        raise ParameterError("Answers are 32- or 64-bit whole numbers: one a cell, or one for each of some cells whose numbers rise.")
+
+
+def _is_table(counts: Counts) -> bool:
+    values, keys = counts.values, counts.keys
+    if values.ndim != 1 or values.dtype not in (np.int32, np.int64):
+        return False
+    if keys is None:
+        return len(values) == counts.cells
+    rising = keys.ndim == 1 and keys.dtype == np.int64 and len(keys) == len(values) and bool(np.all(keys[1:] > keys[:-1]))
+    return rising and (not len(keys) or bool(keys[0] >= 0 and keys[-1] < counts.cells))
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= least
+
+
+def _whole_numbers(values: Sequence[int] | None, count: int, least: int, name: str) -> list[int]:
+    given = [least] * count if values is None else list(values)
+    if len(given) != count or not all(_is_whole(value, least) for value in given):
+        raise ParameterError(f"{name} are whole numbers of at least {least}, one for each candidate.")
+    return [int(value) for value in given]
 
 
 def _choice(parts: Sequence[QueryClass], offsets: np.ndarray, candidate: int) -> Choice:

@@ -51,6 +51,16 @@ class Noise:
             if value < bound:
                 return value
 
+    def uniform(self, size: int, bound: int) -> np.ndarray:
+        """``size`` independent uniform integers in [0, bound), bound at most 2^62, by rejection."""
+        bits = max(1, (bound - 1).bit_length())
+        found = np.zeros(0, np.int64)
+        while len(found) < size:
+            words = np.frombuffer(self._entropy(8 * (2 * (size - len(found)) + 16)), np.uint64)
+            fresh = (words >> np.uint64(64 - bits)).astype(np.int64)
+            found = np.concatenate([found, fresh[fresh < bound]])
+        return found[:size]
+
     # ------------------------------------------------------------------ discrete Gaussian
 
     def gaussian(self, size: int, sigma: Fraction) -> np.ndarray:
@@ -81,6 +91,23 @@ class Noise:
             if self._bernoulli_exp((abs(y) - variance / t) ** 2 / (2 * variance)):
                 return y
 
+    def above(self, size: int, sigma: Fraction, threshold: int) -> np.ndarray:
+        """Those of ``size`` proposals that are accepted, with the law of N_Z(0, sigma^2) beyond ``threshold`` (PROOFS.md, N7)."""
+        scale = sigma**2 / (threshold + 1)
+        if max(scale.numerator, scale.denominator) >= LARGEST_FAST_SCALE or sigma.numerator > LARGEST_FAST_SIGMA:
+            steps = np.asarray([self._slow_step(scale, sigma) for _ in range(size)], np.int64)
+        else:
+            a, halvings = sigma.numerator, sigma.denominator
+            limit = SAFE_ROOT // halvings - 1
+            certain = (limit * halvings) ** 2 // (2 * a * a)
+            parameters = [scale.numerator, halvings, 0, 2 * a * a, limit, certain, scale.denominator]
+            steps = self._run(_step_kernel, size, 24, np.asarray(parameters, np.int64))
+        return threshold + 1 + steps[steps >= 0]
+
+    def _slow_step(self, scale: Fraction, sigma: Fraction) -> int:
+        step = self._slow_geometric(scale)
+        return step if self._bernoulli_exp(step**2 / (2 * sigma**2)) else -1
+
     # ------------------------------------------------------------------ discrete Laplace
 
     def laplace(self, size: int, scale: Fraction) -> np.ndarray:
@@ -92,18 +119,22 @@ class Noise:
         return self._run(_laplace_kernel, size, 24, np.asarray([scale.numerator, scale.denominator], np.int64))
 
     def _slow_laplace(self, scale: Fraction) -> int:
-        t, s = scale.numerator, scale.denominator
         while True:
-            u = self.below(t)
-            if not self._bernoulli_exp(Fraction(u, t)):
-                continue
-            v = 0
-            while self._bernoulli_exp(Fraction(1)):
-                v += 1
-            y = (u + t * v) // s
+            y = self._slow_geometric(scale)
             negative = self.below(2)
             if not (negative and y == 0):
                 return -y if negative else y
+
+    def _slow_geometric(self, scale: Fraction) -> int:
+        t, s = scale.numerator, scale.denominator
+        while True:
+            u = self.below(t)
+            if self._bernoulli_exp(Fraction(u, t)):
+                break
+        v = 0
+        while self._bernoulli_exp(Fraction(1)):
+            v += 1
+        return (u + t * v) // s
 
     def _bernoulli_exp(self, gamma: Fraction) -> bool:
         """True with probability exp(-gamma), gamma >= 0."""
@@ -233,15 +264,22 @@ def _below(words: np.ndarray, at: np.ndarray, bound: int) -> int:
 
 
 @numba.njit(cache=True)
-def _laplace_value(words: np.ndarray, at: np.ndarray, t: int, s: int, inverse_e: np.ndarray) -> int:
+def _geometric_value(words: np.ndarray, at: np.ndarray, t: int, s: int, inverse_e: np.ndarray) -> int:
+    """P(y) proportional to exp(-y s/t), y >= 0."""
     while at[1] == 0:
         u = _below(words, at, t)
-        if not _bernoulli_exp_fraction(words, at, u, t):
-            continue
-        v = 0
-        while _bernoulli_inverse_e(words, at, inverse_e):
-            v += 1
-        y = (u + t * v) // s
+        if _bernoulli_exp_fraction(words, at, u, t):
+            v = 0
+            while _bernoulli_inverse_e(words, at, inverse_e):
+                v += 1
+            return (u + t * v) // s
+    return 0
+
+
+@numba.njit(cache=True)
+def _laplace_value(words: np.ndarray, at: np.ndarray, t: int, s: int, inverse_e: np.ndarray) -> int:
+    while at[1] == 0:
+        y = _geometric_value(words, at, t, s, inverse_e)
         negative = _word(words, at) & 1
         if negative == 0:
             return y
@@ -366,6 +404,21 @@ def _laplace_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray, p: np
             state[2] = at[1]
             return
         out[state[0]] = y
+        state[0] += 1
+        state[1] = at[0]
+
+
+@numba.njit(cache=True, nogil=True)
+def _step_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
+    """Proposed steps beyond a threshold; -1 for those that are not accepted."""
+    at = np.zeros(2, np.int64)
+    while state[0] < len(out):
+        y = _geometric_value(words, at, p[0], p[6], inverse_e)
+        accepted = _gaussian_accepts(words, at, y, p, inverse_e)
+        if at[1] != 0:
+            state[2] = at[1]
+            return
+        out[state[0]] = y if accepted else -1
         state[0] += 1
         state[1] = at[0]
 

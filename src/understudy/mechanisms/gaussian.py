@@ -1,0 +1,43 @@
+"""Gaussian: every marginal of the workload measured at once, rows fitted to all of them.
+
+The baseline that everything else must beat: a whole marginal costs one L2 sensitivity however many cells it has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from understudy.game import Played, Watcher, play
+from understudy.mechanisms.base import Brief, Mechanism, check_share
+from understudy.players.measuring import InTurn, MeasureAll, one_way
+from understudy.players.rows import RowPlayer
+from understudy.privacy import Meter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaussian(Mechanism):
+    """Data player: rows. Query player: measures the 1-way marginals and the whole workload.
+
+    Attributes:
+        first: share of the budget for the 1-way marginals.
+    """
+
+    first: Fraction = Fraction(1, 10)
+
+    name: ClassVar[str] = "gaussian"
+    summary: ClassVar[str] = "measures the whole workload once, rows fitted to it; the baseline for small workloads"
+    reference: ClassVar[str] = "folklore; row projection is Understudy's own"
+
+    def check(self, brief: Brief) -> None:
+        check_share(self.name, first=self.first)
+
+    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
+        rho, ones = meter.left, one_way(brief.schema)
+        wider = [part for part in brief.workload if part not in ones]
+        first = rho * Fraction(self.first) if wider else rho
+        query = InTurn(MeasureAll(meter, ones, rho=first), MeasureAll(meter, wider, rho=rho - first))
+        return play(RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=3), query, rounds=2, watcher=watcher)

@@ -1,0 +1,146 @@
+"""A data player that keeps whole rows and moves them toward everything measured: row projection."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from understudy.game import Finding
+from understudy.players.product import ProductModel, to_distribution
+from understudy.privacy import Measurement
+from understudy.queries.base import QueryClass
+from understudy.schema import Schema
+from understudy.synthesis.evidence import Evidence
+from understudy.synthesis.rowfit import Target, fit_rows
+from understudy.tally import CodedRows, Counts
+
+ROWS = 20_000  # fitted during play
+HEAT = 0.3  # of the finest sigma measured
+LAST_SWEEPS = 3
+MOST_FITTED = 200_000  # beyond this, fitted rows are repeated
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a row model needs to fit another number of rows: targets, temperature, the columns' own distributions."""
+
+    people: float
+    targets: tuple[Target, ...] = field(repr=False)
+    heat: float
+    priors: tuple[np.ndarray, ...] = field(repr=False)
+
+
+class RowModel:
+    """Rows that were fitted; asked for another number of them, it fits those."""
+
+    def __init__(self, schema: Schema, codes: np.ndarray, fitted: Fitted) -> None:
+        self._schema, self.codes, self._fitted = schema, codes, fitted
+
+    def counts(self, parts: Sequence[QueryClass]) -> list[Counts]:
+        """Each batch's counts among the fitted rows."""
+        table = CodedRows(self.codes, self._schema.shape)
+        return [part.counts(table) for part in parts]
+
+    def shares(self, part: QueryClass) -> np.ndarray:
+        return self.counts([part])[0].dense() / len(self.codes)
+
+    def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """``count`` rows, themselves fitted, so that nothing is lost by sampling."""
+        codes = repeated(self.codes, min(count, MOST_FITTED), rng)
+        fit = self._fitted
+        fit_rows(
+            codes,
+            self._schema.shape,
+            fit.people,
+            fit.targets,
+            sweeps=LAST_SWEEPS,
+            seed=int(rng.integers(2**31)),
+            heat=fit.heat,
+            priors=fit.priors,
+        )
+        return codes if len(codes) == count else repeated(codes, count, rng)
+
+
+class RowPlayer:
+    """Starts from independent columns; refits after every finding, from where it is.
+
+    Args:
+        schema: the columns.
+        people: how many people the table has, as far as is public.
+        rng: public randomness.
+        rows: how many rows to keep while playing.
+        sweeps: visits of every cell after each finding.
+        heat: temperature, as a share of the finest sigma measured; 0 takes the best value always.
+    """
+
+    def __init__(
+        self, schema: Schema, *, people: int, rng: np.random.Generator, rows: int = ROWS, sweeps: int = 2, heat: float = HEAT
+    ) -> None:
+        self._schema, self._people, self._rng = schema, people, rng
+        self._sweeps, self._heat = sweeps, heat
+        self._evidence = Evidence(schema.shape)
+        self._targets: dict[tuple[int, ...], Target] = {}
+        self._priors = [np.full(size, 1 / size) for size in schema.shape]
+        self._count = rows
+        self._codes: np.ndarray | None = None
+
+    def propose(self) -> RowModel:
+        return RowModel(self._schema, self._rows(), self._fitted())
+
+    def learn(self, findings: Sequence[Finding]) -> None:
+        for finding in findings:
+            if isinstance(finding, Measurement):
+                self._evidence.add(finding)
+        self._refit()
+
+    def result(self) -> RowModel:
+        return self.propose()
+
+    def _rows(self) -> np.ndarray:
+        if self._codes is None:
+            self._codes = ProductModel(self._schema, self._priors).rows(self._count, self._rng)
+        return self._codes
+
+    def _refit(self) -> None:
+        """Take the fresh evidence narrowest first, so that wider tables are judged against a model that has the rest."""
+        fresh, scale = self._evidence.fresh, self._people / self._count
+        for position in sorted(p for p in fresh if len(p) == 1):
+            self._priors[position[0]] = to_distribution(self._evidence.tables[position].people)
+        for width in sorted({len(p) for p in fresh}):
+            for positions in sorted(p for p in fresh if len(p) == width):
+                self._targets[positions] = self._evidence.targets(positions, self._rows(), scale)
+            if width > 1 or self._targets.keys() - fresh:
+                self._fit()
+        if self._evidence.wide or self._evidence.single:
+            self._fit()
+        fresh.clear()
+
+    def _fit(self) -> None:
+        fit = self._fitted()
+        fit_rows(
+            self._rows(),
+            self._schema.shape,
+            fit.people,
+            fit.targets,
+            sweeps=self._sweeps,
+            seed=int(self._rng.integers(2**31)),
+            heat=fit.heat,
+            priors=fit.priors,
+        )
+
+    def _fitted(self) -> Fitted:
+        """Weights relative to the finest measurement, so that a gap and the heat are both in people."""
+        finest = self._evidence.finest if math.isfinite(self._evidence.finest) else 1.0
+        others = self._evidence.other_targets(self._rows(), self._people / self._count)
+        targets = tuple(target.times(finest**2) for target in (*self._targets.values(), *others))
+        return Fitted(self._people, targets, self._heat * finest, tuple(self._priors))
+
+
+def repeated(codes: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """``count`` rows out of some, each as often as any other up to one."""
+    whole, rest = divmod(count, len(codes))
+    picked = rng.choice(len(codes), rest, replace=False)
+    return np.concatenate([*([codes] * whole), codes[picked]])
