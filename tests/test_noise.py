@@ -11,6 +11,7 @@ import opendp.prelude as dp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import kstest
 
 from laws import gaussian_pmf, laplace_pmf, p_value
 from understudy.errors import ParameterError
@@ -53,6 +54,25 @@ def test_wide_gaussians_do_not_overflow(sigma: Fraction) -> None:
     assert np.abs(draws).max() < 7
 
 
+@pytest.mark.parametrize("t", [1, 3, 40])
+def test_the_kernel_for_wide_gaussians_has_the_law_at_small_sigma(t: int) -> None:
+    """Nothing in it depends on t being large, and small t can be compared with the exact law."""
+    draws = Noise()._run(noise_module._wide_gaussian_kernel, DRAWS, 48, np.asarray([t], np.int64))
+    reach = 7 * t + 1
+    assert p_value(draws, gaussian_pmf(t, reach), reach) > PASS
+    for off in (0.9, 1.1):
+        assert p_value(draws, gaussian_pmf(off * t, reach), reach) < FAIL
+
+
+@pytest.mark.parametrize("sigma", [2**23 + 1, 10**9, 2**46])
+def test_the_widest_gaussians_are_fast_and_normal(sigma: int) -> None:
+    draws = Noise().gaussian(DRAWS, Fraction(sigma))
+    assert kstest(draws / sigma, "norm").pvalue > PASS and np.abs(draws / sigma).max() < 7
+    for off in (0.9, 1.1):
+        assert kstest(draws / (off * sigma), "norm").pvalue < FAIL
+    assert p_value(draws % 5 - 2, np.full(5, 0.2), 2) > PASS  # the last digits are noise too
+
+
 def test_gaussian_agrees_with_opendp() -> None:
     """Two samplers by different people, one law."""
     dp.enable_features("contrib")
@@ -91,8 +111,8 @@ def stream(seed: int) -> noise_module.Entropy:
     return take
 
 
-@pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
-def test_buffer_boundaries_leave_no_trace(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("kernel", "scale"), [("gaussian", Fraction(9, 4)), ("laplace", Fraction(9, 4)), ("gaussian", Fraction(2**40))])
+def test_buffer_boundaries_leave_no_trace(kernel: str, scale: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same byte stream gives the same values however it is cut: a restart never discards words."""
 
     def drawn(first_buffer: int) -> list[int]:
@@ -100,7 +120,7 @@ def test_buffer_boundaries_leave_no_trace(kernel: str, monkeypatch: pytest.Monke
         original = noise._entropy
         sizes: Iterator[int] = iter([2 * first_buffer] * 3000)
         noise._entropy = lambda n: original(next(sizes))
-        return getattr(noise, kernel)(500, Fraction(9, 4)).tolist()
+        return getattr(noise, kernel)(500, scale).tolist()
 
     whole = drawn(60_000)
     for words in (101, 256, 1000):

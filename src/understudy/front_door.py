@@ -20,7 +20,7 @@ from understudy.errors import NotSupported, ParameterError, ReleaseFailed, Sourc
 from understudy.game import NoWatcher, Watcher
 from understudy.mechanisms.base import Brief, Mechanism, make
 from understudy.mechanisms.choose import choose
-from understudy.privacy import Budget, FileLedger, Measurement, Meter, ProcessLedger
+from understudy.privacy import Budget, FileLedger, Measurement, Meter, ProcessLedger, Residual
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
 from understudy.privacy.budget import exact, exact_epsilon
@@ -149,7 +149,7 @@ def _play(
     answers = Answers(brief.workload, codes)
     certificate = meter.certify(list(brief.workload), answers.counts, len(codes))
     watcher.step(f"largest error at most {certificate.shown}")
-    measurements = (*total, *(f for f in played.findings if isinstance(f, Measurement)))
+    measurements = (*total, *(f for f in played.findings if isinstance(f, (Measurement, Residual))))
     manifest = _manifest(meter, brief, mechanism, budget, measurements, total, len(codes))
     manifest["certificate"] = asdict(certificate)
     return Release(brief.schema, brief.workload, codes, synthetic, certificate, measurements, manifest)
@@ -160,7 +160,7 @@ def _manifest(
     brief: Brief,
     mechanism: Mechanism,
     budget: Budget,
-    measurements: tuple[Measurement, ...],
+    measurements: tuple[Measurement | Residual, ...],
     total: list[Measurement],
     synthetic_rows: int,
 ) -> dict[str, Any]:

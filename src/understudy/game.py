@@ -14,10 +14,10 @@ from typing import Protocol
 
 import numpy as np
 
-from understudy.privacy import Choice, Measurement
+from understudy.privacy import Choice, Measurement, Residual
 from understudy.queries.base import QueryClass
 
-Finding = Choice | Measurement
+Finding = Choice | Measurement | Residual
 
 
 class Model(Protocol):

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from understudy.bundle.answers import Answers
 from understudy.errors import BundleError, ParameterError, UnderstudyError, WorkloadError
-from understudy.privacy import Certificate, Measurement
+from understudy.privacy import Certificate, Measurement, Residual
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload, part_from_dict
 from understudy.schema import Schema
@@ -33,7 +33,7 @@ class Release:
         synthetic: the rows, in the user's own types (an Arrow table; ``.to_pandas()``).
         certificate: how far off the answers to the workload can be.
         manifest: what was done: schema hash, mechanism, budget, every event charged, versions.
-        measurements: the noisy counts that the rows were made from.
+        measurements: the noisy counts (and residuals of counts) that the rows were made from.
     """
 
     schema: Schema
@@ -41,7 +41,7 @@ class Release:
     codes: np.ndarray
     synthetic: pa.Table
     certificate: Certificate
-    measurements: tuple[Measurement, ...]
+    measurements: tuple[Measurement | Residual, ...]
     manifest: dict[str, Any]
 
     def answers(self, workload: Workload | str | None = None) -> Answers:
@@ -154,17 +154,19 @@ def _coded(codes: np.ndarray, schema: Schema) -> pa.Table:
     return pa.table(list(np.ascontiguousarray(codes.T)), names=list(schema.names))
 
 
-def describe_measurement(measurement: Measurement, schema: Schema) -> dict[str, Any]:
+def describe_measurement(measurement: Measurement | Residual, schema: Schema) -> dict[str, Any]:
     """What a measurement was, for the manifest; its counts are in a file of their own."""
     what = {"part": measurement.part.to_dict(schema), "sigma": str(measurement.sigma)}
+    if isinstance(measurement, Residual):
+        return {**what, "residual": True}
     above = {"threshold": measurement.threshold, "kept": len(measurement.counts)}
     return what if measurement.keys is None else {**what, **above}
 
 
-def _measured(measurements: Sequence[Measurement]) -> pa.Table:
+def _measured(measurements: Sequence[Measurement | Residual]) -> pa.Table:
     """Noisy counts as (measurement, query, count); what each measurement was is in the manifest."""
     sizes = [len(m.counts) for m in measurements]
-    queries = [np.arange(len(m.counts)) if m.keys is None else m.keys for m in measurements]
+    queries = [np.arange(len(m.counts)) if isinstance(m, Residual) or m.keys is None else m.keys for m in measurements]
     return pa.table(
         {
             "measurement": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
@@ -174,28 +176,35 @@ def _measured(measurements: Sequence[Measurement]) -> pa.Table:
     )
 
 
-def _measurements(table: pa.Table, described: list[dict[str, Any]], schema: Schema) -> tuple[Measurement, ...]:
+def _measurements(table: pa.Table, described: list[dict[str, Any]], schema: Schema) -> tuple[Measurement | Residual, ...]:
     """The inverse of :func:`_measured`; ValueError unless the table holds exactly what is described."""
     counts, queries, start = table["count"].to_numpy(), table["query"].to_numpy(), 0
-    found: list[Measurement] = []
+    found: list[Measurement | Residual] = []
     for what in described:
-        part, sparse = part_from_dict(what["part"], schema), "threshold" in what
+        part, sparse, sigma = part_from_dict(what["part"], schema), "threshold" in what, Fraction(what["sigma"])
         rows = slice(start, start + (what["kept"] if sparse else part.size))
-        keys, threshold = (queries[rows], what["threshold"]) if sparse else (None, None)
-        found.append(Measurement(part, counts[rows], Fraction(what["sigma"]), keys, threshold))
         start = rows.stop
+        if what.get("residual", False):
+            if sparse or not isinstance(part, Marginal):
+                raise ValueError("only whole marginals have residuals")
+            found.append(Residual(part, counts[rows], sigma))
+        else:
+            keys, threshold = (queries[rows], what["threshold"]) if sparse else (None, None)
+            found.append(Measurement(part, counts[rows], sigma, keys, threshold))
     if not table.equals(_measured(found)) or start != table.num_rows or not all(map(_is_sound, found)):
         raise ValueError("other counts than those that are described")
     return tuple(found)
 
 
-def _is_sound(measurement: Measurement) -> bool:
+def _is_sound(measurement: Measurement | Residual) -> bool:
     """Whole numbers; and above a threshold, different cells of a marginal, in order, each above it."""
-    keys, least = measurement.keys, measurement.threshold
-    if measurement.counts.dtype != np.int64 or (keys is not None and keys.dtype != np.int64):
+    if measurement.counts.dtype != np.int64:
         return False
-    if keys is None:
+    if isinstance(measurement, Residual) or measurement.keys is None:
         return True
+    keys, least = measurement.keys, measurement.threshold
+    if keys.dtype != np.int64:
+        return False
     if not isinstance(measurement.part, Marginal) or not isinstance(least, int) or isinstance(least, bool) or least < 0:
         return False
     inside = not len(keys) or (keys[0] >= 0 and keys[-1] < measurement.part.size)

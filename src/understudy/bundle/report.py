@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import numpy as np
 
-from understudy.privacy import Measurement
+from understudy.privacy import Measurement, Residual
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import cost_of
 from understudy.privacy.certificate import round_up
 from understudy.queries.marginal import Marginal
+from understudy.synthesis.residuals import Estimate, reachable, reconstruct
 from understudy.tally import CodedRows
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ MOST_COLUMNS = 60
 MOST_BARS = 60  # a wider column is drawn in groups of neighbouring values
 MOST_PAIRS = 8
 MOST_POINTS = 1500
+
+Tables = dict[tuple[int, ...], Measurement | Estimate]
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,8 @@ def render_report(release: Release) -> str:
     )  # fmt: skip
     environment.filters["percent"] = _percent
     budget = release.manifest["budget"]
-    pairs, left_out = _pairs(release)
+    measured = _measured(release)
+    pairs, left_out = _pairs(release, measured)
     return environment.get_template("report.html.j2").render(
         manifest=release.manifest,
         certificate=release.certificate,
@@ -91,10 +95,10 @@ def render_report(release: Release) -> str:
         delta=float(Fraction(budget["delta"])),
         rho=float(Fraction(budget["rho"])),
         spending=_spending(release),
-        columns=_columns(release),
+        columns=_columns(release, measured),
         pairs=pairs,
         pairs_left_out=left_out,
-        scatter=_scatter(release),
+        scatter=_scatter(release, measured),
         sample_names=release.schema.names,
         sample=[[_cell(value) for value in row.values()] for row in release.synthetic.slice(0, 8).to_pylist()],
     )
@@ -128,17 +132,29 @@ def _spending(release: Release) -> list[dict[str, Any]]:
     return [*rows, {"name": "left over by rounding", "steps": 0, "share": unspent, "hue": "var(--line)"}]
 
 
-def _measured(release: Release) -> dict[tuple[int, ...], Measurement]:
-    """The tables that were measured whole."""
-    return {m.part.positions: m for m in release.measurements if isinstance(m.part, Marginal) and m.part.positions and m.keys is None}
+def _measured(release: Release) -> Tables:
+    """Noisy tables by their columns: as measured whole, or as residuals add up to them (single columns and the workload's marginals)."""
+    found: Tables = {}
+    residuals = [m for m in release.measurements if isinstance(m, Residual)]
+    if residuals:
+        rows = release.manifest["rows"]
+        columns = {p for r in residuals for p in r.part.positions}
+        singles = [Marginal.of(release.schema, [name]) for p, name in enumerate(release.schema.names) if p in columns]
+        tables = reachable(residuals, dict.fromkeys([*singles, *release.workload.marginals]))[:MOST_POINTS]
+        for estimate in reconstruct(residuals, tables, total=rows["count"], total_sigma=float(Fraction(rows["sigma"]))):
+            found[estimate.part.positions] = estimate
+    for m in release.measurements:
+        if isinstance(m, Measurement) and isinstance(m.part, Marginal) and m.part.positions and m.keys is None:
+            found[m.part.positions] = m
+    return found
 
 
 def _released(release: Release, part: Marginal) -> np.ndarray:
     return part.counts(CodedRows(release.codes, release.schema.shape)).dense() / len(release.codes)
 
 
-def _columns(release: Release) -> list[Plot]:
-    measured, plots, rows = _measured(release), [], release.manifest["rows"]["count"]
+def _columns(release: Release, measured: Tables) -> list[Plot]:
+    plots, rows = [], release.manifest["rows"]["count"]
     for position, column in list(enumerate(release.schema))[:MOST_COLUMNS]:
         found = measured.get((position,))
         shares = _released(release, Marginal.of(release.schema, [column.name]))
@@ -155,9 +171,8 @@ def _columns(release: Release) -> list[Plot]:
     return plots
 
 
-def _pairs(release: Release) -> tuple[list[Pair], int]:
+def _pairs(release: Release, measured: Tables) -> tuple[list[Pair], int]:
     """Measured 2-way tables first; without any, some pairs of the workload, released values only."""
-    measured = _measured(release)
     rows = release.manifest["rows"]["count"]
     chosen = [m.part for m in measured.values() if isinstance(m.part, Marginal) and len(m.part.positions) == 2]
     if not chosen:
@@ -179,22 +194,25 @@ def _pairs(release: Release) -> tuple[list[Pair], int]:
     return pairs, len(chosen) - len(pairs)
 
 
-def _scatter(release: Release) -> Scatter | None:
+def _scatter(release: Release, measured: Tables) -> Scatter | None:
     """The largest cells of every measured table of two or more columns."""
     rows = release.manifest["rows"]["count"]
-    tables = [m for m in release.measurements if isinstance(m.part, Marginal) and len(m.part.positions) >= 2]
+    noisy: list[Measurement | Estimate] = [m for m in release.measurements if isinstance(m, Measurement)]
+    noisy += [m for m in measured.values() if isinstance(m, Estimate)]
+    tables = [m for m in noisy if isinstance(m.part, Marginal) and len(m.part.positions) >= 2][:MOST_POINTS]
     if not tables:
         return None
     points, total = [], 0
     for measurement in tables:
         part = measurement.part
         assert isinstance(part, Marginal)
-        noisy = measurement.counts / rows
-        cells = np.arange(part.size) if measurement.keys is None else measurement.keys  # cells below a threshold are not shown
+        found = measurement.counts / rows
+        keys = measurement.keys if isinstance(measurement, Measurement) else None
+        cells = np.arange(part.size) if keys is None else keys  # cells below a threshold are not shown
         shares = part.counts(CodedRows(release.codes, release.schema.shape)).at(cells) / len(release.codes)
         total += part.size
-        for at in np.argsort(-np.maximum(shares, noisy), kind="stable")[: max(1, MOST_POINTS // len(tables))]:
-            points.append((float(noisy[at]), float(shares[at]), part.describe(release.schema, int(cells[at]))))
+        for at in np.argsort(-np.maximum(shares, found), kind="stable")[: MOST_POINTS // len(tables)]:
+            points.append((float(found[at]), float(shares[at]), part.describe(release.schema, int(cells[at]))))
     if not points:
         return None
     top = max(max(x, y) for x, y, _ in points)

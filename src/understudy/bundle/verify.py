@@ -17,11 +17,12 @@ import pyarrow.parquet as pq
 from understudy.bundle.release import FILES, Release
 from understudy.bundle.report import render_report
 from understudy.errors import UnderstudyError
-from understudy.privacy import Measurement
+from understudy.privacy import Measurement, Residual
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
 from understudy.privacy.budget import Budget
 from understudy.privacy.certificate import certificate
+from understudy.privacy.residuals import joint_event
 from understudy.privacy.wide import tail
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
@@ -175,10 +176,27 @@ def _noise(release: Release) -> tuple[bool, str]:
     gaussians: list[Any] = [(e.sigma_squared, e.l2_squared) for e in measured]
     neighbours = Neighbours(release.manifest["neighbours"])
     for measurement in release.measurements:
+        if isinstance(measurement, Residual):
+            continue
         wanted = (measurement.sigma**2, measurement.part.l2_squared(neighbours))
         if wanted not in gaussians:
             return False, "a measurement has no matching charge"
         gaussians.remove(wanted)
         if isinstance(measurement.part, Marginal) and not _adds_up(release, measurement):
             return False, "a measured table does not add up to the number of rows"
+    if not _residuals_are_as_charged(release, neighbours):
+        return False, "the residuals are not those that were charged"
     return not gaussians, f"{len(release.measurements)} measurements" if not gaussians else "a charged measurement is missing"
+
+
+def _residuals_are_as_charged(release: Release, neighbours: Neighbours) -> bool:
+    """Residuals come in the order of their charges; the joint price is worked out again, and each adds up to noise alone."""
+    residuals = [m for m in release.measurements if isinstance(m, Residual)]
+    for event in _charged(release):
+        if isinstance(event, ev.JointGaussian):
+            these, residuals = residuals[: len(event.sigmas_squared)], residuals[len(event.sigmas_squared) :]
+            if not these or joint_event([r.part for r in these], [r.sigma for r in these], neighbours) != event:
+                return False
+            if any(r.part.positions and abs(int(r.counts.sum())) > 8 * float(r.sigma) * r.part.size**0.5 + 1 for r in these):
+                return False
+    return not residuals

@@ -7,6 +7,7 @@ from understudy.privacy.budget import Budget
 from understudy.privacy.certificate import Certificate
 from understudy.privacy.ledger import FileLedger, ProcessLedger
 from understudy.privacy.meter import Choice, Measurement, Meter
+from understudy.privacy.residuals import Residual
 from understudy.privacy.scores import MarginalScore
 
-__all__ = ["Budget", "Certificate", "Choice", "FileLedger", "MarginalScore", "Measurement", "Meter", "ProcessLedger"]
+__all__ = ["Budget", "Certificate", "Choice", "FileLedger", "MarginalScore", "Measurement", "Meter", "ProcessLedger", "Residual"]

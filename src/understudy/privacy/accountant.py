@@ -103,6 +103,9 @@ def cost_of(event: ev.Event) -> Cost:
         case ev.DiscreteGaussian(sigma_squared=variance, l2_squared=l2) if type(event) is ev.DiscreteGaussian:
             _require(variance > 0 and l2 >= 0, "a Gaussian needs a positive variance")
             return Cost(Fraction(l2) / (2 * variance))
+        case ev.JointGaussian(sigmas_squared=variances, l2_in_sigmas=l2) if type(event) is ev.JointGaussian:
+            _require(len(variances) > 0 and min(variances) > 0 and l2 >= 0, "Gaussians need positive variances")
+            return Cost(Fraction(l2) / 2)
         case ev.DiscreteLaplace(scale=scale, l1=l1) if type(event) is ev.DiscreteLaplace:
             _require(scale > 0 and l1 >= 0, "a Laplace needs a positive scale")
             return Cost((Fraction(l1) / scale) ** 2 / 2)

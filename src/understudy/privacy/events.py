@@ -27,6 +27,17 @@ class DiscreteGaussian(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class JointGaussian(Event):
+    """Integer vectors with discrete Gaussian noise, each of its own sigma: rho = l2_in_sigmas / 2.
+
+    ``l2_in_sigmas`` bounds the sum over vectors of |change|^2 / sigma^2 for any one pair of neighbours.
+    """
+
+    sigmas_squared: tuple[Fraction, ...]
+    l2_in_sigmas: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
 class DiscreteLaplace(Event):
     """Integer counts plus discrete Laplace noise: pure epsilon = l1 / scale."""
 
@@ -76,7 +87,8 @@ class Reservation(Event):
 
 
 KINDS: dict[str, type[Event]] = {
-    kind.__name__: kind for kind in (DiscreteGaussian, DiscreteLaplace, ExponentialDraws, PureDP, ApproximateDP, RenyiCurve, Reservation)
+    kind.__name__: kind
+    for kind in (DiscreteGaussian, JointGaussian, DiscreteLaplace, ExponentialDraws, PureDP, ApproximateDP, RenyiCurve, Reservation)
 }
 
 

@@ -22,6 +22,7 @@ from understudy.privacy.certificate import Certificate, certificate
 from understudy.privacy.exponential import ScoreTable, draw
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.noise import Noise, round_sigma_up, sqrt_up
+from understudy.privacy.residuals import Residual, check_residuals, contrast, joint_event
 from understudy.privacy.scores import MarginalScore, compact, gaps
 from understudy.privacy.wide import noisy_above, threshold_for
 from understudy.queries.base import Neighbours, QueryClass
@@ -134,6 +135,11 @@ class Meter:
         return self._rows
 
     @property
+    def rows_sigma(self) -> Fraction:
+        """The noise on :attr:`rows`: 0 when n is public."""
+        return self._rows_sigma
+
+    @property
     def left(self) -> Fraction:
         """How much rho the mechanism may still spend."""
         return self._play.allowance.rho - self._play.spent.rho
@@ -189,6 +195,16 @@ class Meter:
         return [
             self._noisy(part, counts, sigma, kept if sparse or part.size > DENSE_CELLS else None)
             for part, counts, sigma in zip(parts, exact, sigmas, strict=True)
+        ]
+
+    def measure_residuals(self, parts: Sequence[Marginal], *, sigmas: Sequence[Fraction]) -> list[Residual]:
+        """What each set of columns says beyond its subsets, in whole numbers with noise of these sigmas: one joint charge (M8)."""
+        _check_sizes(parts)
+        drawn = check_residuals(parts, sigmas, self._open_source().shape)
+        self._play.charge(joint_event(parts, drawn, self.neighbours))
+        return [  # counts may be kept in 32 bits: contrasts are taken in 64
+            Residual(part, contrast(counts.dense().astype(np.int64), part.shape) + self._noise.gaussian(part.size, sigma), sigma)
+            for part, counts, sigma in zip(parts, self._look(parts), drawn, strict=True)
         ]
 
     def _noisy(self, part: QueryClass, counts: Counts, sigma: Fraction, kept: int | None) -> Measurement:

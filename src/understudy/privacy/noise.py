@@ -27,6 +27,7 @@ DIGIT = 16  # bits a word
 SIGMA_STEPS = 1 << 10
 LARGEST_FAST_SIGMA = 1 << 23
 SMALLEST_FAST_SIGMA = Fraction(1, 4)
+LARGEST_WIDE_SIGMA = 1 << 46
 LARGEST_FAST_SCALE = 1 << 31
 SAFE_ROOT = 1 << 31  # numbers below it can be squared in 64 bits
 INVERSE_E_WORDS = 48  # 768 bits of 1/e; a tie on all of them has probability 2^-768
@@ -66,6 +67,8 @@ class Noise:
         """``size`` independent draws of N_Z(0, sigma^2): P(k) proportional to exp(-k^2 / (2 sigma^2))."""
         if sigma <= 0:
             raise ParameterError("Gaussian noise needs a positive sigma.")
+        if sigma.denominator == 1 and LARGEST_FAST_SIGMA < sigma <= LARGEST_WIDE_SIGMA:
+            return self._run(_wide_gaussian_kernel, size, 48, np.asarray([int(sigma)], np.int64))
         if sigma != round_sigma_up(sigma) or not SMALLEST_FAST_SIGMA <= sigma <= LARGEST_FAST_SIGMA:
             return np.asarray([self._slow_gaussian(sigma * sigma) for _ in range(size)], np.int64)
         if sigma.denominator == 1:
@@ -180,6 +183,7 @@ def sqrt_up(x: Fraction) -> Fraction:
 # ---------------------------------------------------------------------- kernels
 
 EXHAUSTED, IMPOSSIBLE = 1, 2
+WIDEST = 1 << 16  # geometric steps of a wide proposal: as many succeed with probability exp(-65,536), and t times them fits 64 bits
 
 
 def _inverse_e() -> np.ndarray:
@@ -309,6 +313,79 @@ def _gaussian_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray, p: n
         while at[1] == 0:
             y = _laplace_value(words, at, p[0], 1, inverse_e)
             if _gaussian_accepts(words, at, abs(y), p, inverse_e):
+                break
+        if at[1] != 0:
+            state[2] = at[1]
+            return
+        out[state[0]] = y
+        state[0] += 1
+        state[1] = at[0]
+
+
+# Whole sigma = t beyond what can be squared in 64 bits. With |Y| = u + t*v the exponent (|Y| - t)^2 / (2 t^2) falls apart into
+# pieces whose coins have denominators of at most t: nothing is ever squared (PROOFS.md, N3).
+
+
+@numba.njit(cache=True)
+def _below_wide(words: np.ndarray, at: np.ndarray, bound: int) -> int:
+    """Uniform in [0, bound), bound <= 2^46: 48 bits, the uneven top rejected."""
+    span = np.int64(1) << 48
+    usable = span - span % bound
+    while at[1] == 0:
+        drawn = (_word(words, at) << 2 * DIGIT) | (_word(words, at) << DIGIT) | _word(words, at)
+        if drawn < usable:
+            return drawn % bound
+    return 0
+
+
+@numba.njit(cache=True)
+def _bernoulli_exp_half_square(words: np.ndarray, at: np.ndarray, numerator: int, divisor: int) -> bool:
+    """True with probability exp(-(numerator/divisor)^2 / 2), for 0 <= numerator <= divisor < 2^47."""
+    k = 1
+    while at[1] == 0:
+        if not (_bernoulli(words, at, numerator, divisor) and _bernoulli(words, at, numerator, divisor) and _bernoulli(words, at, 1, 2)):
+            break
+        if k > 1 and not _bernoulli(words, at, 1, k):
+            break
+        k += 1
+    return k % 2 == 1
+
+
+@numba.njit(cache=True)
+def _wide_gaussian_accepts(words: np.ndarray, at: np.ndarray, u: int, v: int, t: int) -> bool:
+    """True with probability exp(-(u + t*v - t)^2 / (2 t^2)), for 0 <= u < t."""
+    if v == 0:
+        return _bernoulli_exp_half_square(words, at, t - u, t)
+    for _ in range((v - 1) * (v - 1)):
+        if not _bernoulli_exp_fraction(words, at, 1, 2):
+            return False
+    for _ in range(v - 1):
+        if not _bernoulli_exp_fraction(words, at, u, t):
+            return False
+    return _bernoulli_exp_half_square(words, at, u, t)
+
+
+@numba.njit(cache=True, nogil=True)
+def _wide_gaussian_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
+    at = np.zeros(2, np.int64)
+    t = p[0]
+    while state[0] < len(out):
+        y = np.int64(0)
+        while at[1] == 0:
+            u, v = _below_wide(words, at, t), 0
+            if not _bernoulli_exp_fraction(words, at, u, t):
+                continue
+            while _bernoulli_inverse_e(words, at, inverse_e):
+                v += 1
+                if v > WIDEST:
+                    at[1] = IMPOSSIBLE
+                    break
+            y = u + t * v
+            if _word(words, at) & 1:
+                if y == 0:
+                    continue
+                y = -y
+            if _wide_gaussian_accepts(words, at, u, v, t):
                 break
         if at[1] != 0:
             state[2] = at[1]
