@@ -13,6 +13,8 @@ The rooms, in the order the data flows (``docs/design.md`` has the reasons):
     bundle/       8  the release as a folder: rows, answers, certificate, manifest, report; ``verify``
     cli/          9  the command
     front_door.py    ``release()``, the one way in
+    plan.py          ``plan()``: what to expect, before anything is spent
+    project.py       ``project()``: rows from noisy tables that come from elsewhere
     tally.py         counting coded rows: the two verbs of sources and of released rows
     fence.py         names every side door around the privacy room
     checks.py        the conformance kit;  discovery.py  finds what a folder holds
@@ -38,7 +40,9 @@ from understudy.errors import (
 )
 from understudy.front_door import release
 from understudy.mechanisms.base import Mechanism, available_mechanisms
+from understudy.plan import Plan, plan
 from understudy.privacy import Budget, Certificate, FileLedger, Measurement
+from understudy.project import project
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Literal, Query, all_of, any_of, at_least, parity
 from understudy.queries.workload import Workload, explicit, marginals
@@ -65,6 +69,7 @@ __all__ = [
     "NotSupported",
     "Number",
     "ParameterError",
+    "Plan",
     "Query",
     "Release",
     "ReleaseFailed",
@@ -81,6 +86,8 @@ __all__ = [
     "explicit",
     "marginals",
     "parity",
+    "plan",
+    "project",
     "release",
     "verify",
 ]

@@ -84,9 +84,9 @@ def release(
         >>> made.synthetic.num_rows, made.certificate.confidence
         (500, 0.95)
     """
-    schema = _schema(schema)
-    work = _workload(workload, schema)
-    relation = _neighbours(neighbours)
+    schema = as_schema(schema)
+    work = as_workload(workload, schema)
+    relation = as_neighbours(neighbours)
     _check_whole_number(rows, "rows", 1, MOST_ROWS)
     _check_whole_number(seed, "seed", 0, 2**63 - 1)
     promised = exact_epsilon(epsilon)
@@ -199,7 +199,7 @@ def _manifest(
 # ---------------------------------------------------------------------- checking the request
 
 
-def _schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
+def as_schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
     if isinstance(given, Schema):
         return given
     if isinstance(given, Mapping):
@@ -209,7 +209,7 @@ def _schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
     raise ParameterError("schema must be a Schema, a mapping, or the path of a schema file.")
 
 
-def _workload(given: Workload | str | None, schema: Schema) -> Workload:
+def as_workload(given: Workload | str | None, schema: Schema) -> Workload:
     if given is None:
         work = marginals(schema, k=min(2, len(schema)))
     elif isinstance(given, str):
@@ -226,7 +226,7 @@ def _workload(given: Workload | str | None, schema: Schema) -> Workload:
     return work
 
 
-def _neighbours(given: str) -> Neighbours:
+def as_neighbours(given: str) -> Neighbours:
     try:
         return Neighbours(given)
     except ValueError:
@@ -250,15 +250,18 @@ def _delta(given: Any, relation: Neighbours, source: Source) -> Fraction:
     if n == 0:
         raise SourceError("The table is empty; there is nothing to release.")
     if given is None:
-        if n < FEWEST_ROWS_FOR_DEFAULT:
-            raise ParameterError(
-                f"A table of fewer than {FEWEST_ROWS_FOR_DEFAULT} rows needs delta to be given: 1/n^2 would be no promise."
-            )
-        return Fraction(1, n**2)
+        return default_delta(n)
     delta = exact(given, "delta")
     if not 0 < delta < Fraction(1, n):
         raise ParameterError(f"delta must lie strictly between 0 and 1/n = {1 / n:.3g}; a common choice is 1/n^2.")
     return delta
+
+
+def default_delta(rows: int) -> Fraction:
+    """1/n^2, which is a promise only when n is not tiny."""
+    if rows < FEWEST_ROWS_FOR_DEFAULT:
+        raise ParameterError(f"A table of fewer than {FEWEST_ROWS_FOR_DEFAULT} rows needs delta to be given: 1/n^2 would be no promise.")
+    return Fraction(1, rows**2)
 
 
 def _check_whole_number(value: Any, name: str, low: int, high: int) -> None:

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import asdict, fields
 from fractions import Fraction
 from functools import wraps
 from pathlib import Path
@@ -34,6 +34,7 @@ from understudy.errors import BundleError, ParameterError, ReleaseFailed, Unders
 from understudy.front_door import check_columns
 from understudy.front_door import release as make_release
 from understudy.mechanisms.base import available_mechanisms
+from understudy.plan import plan as make_plan
 from understudy.privacy import Budget, FileLedger
 from understudy.privacy.ledger import Statement, describe_budget
 from understudy.queries.workload import Workload, marginals
@@ -170,6 +171,43 @@ def _parameters(given: tuple[str, ...]) -> dict[str, Any]:
             except (ValueError, ZeroDivisionError):
                 raise ParameterError(f"The parameter {name} needs a number, not {value!r}.") from None
     return found
+
+
+@main.command()
+@click.option("--schema", required=True, help="The table's public description, as for 'release'.")
+@click.option("--rows", type=int, required=True, help="About how many rows the table has.")
+@click.option("--epsilon", required=True, help="The privacy promise; smaller is more private.")
+@click.option("--delta", help="Its failure mass; 1/n^2 if not given.")
+@click.option("--workload", help="As for 'release'; all 2-way marginals if not given.")
+@click.option("--mechanism", default="auto", show_default=True, help="See 'understudy mechanisms'.")
+@click.option("--set", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of the mechanism; may be repeated.")
+@click.option("--neighbours", default="replace-one", show_default=True, help="replace-one (n is public) or add-remove-one (n is private).")
+@json_option
+@speaks_plainly
+def plan(as_json: bool, parameters: tuple[str, ...], **options: Any) -> None:
+    """Say what a release would do and how good it can be. Needs no data and costs nothing."""
+    made = make_plan(options.pop("schema"), parameters=_parameters(parameters), **options)
+    if as_json:
+        print(json.dumps(asdict(made)))
+        return
+    table = Table(show_header=False, box=None)
+
+    def row(name: str, value: str) -> None:
+        table.add_row(name, escape(value))
+
+    row("mechanism", f"{made.mechanism}: {made.why}")
+    if made.how:
+        row("how", made.how)
+    row("queries", f"{made.queries:,}")
+    row("budget", f"rho {made.rho:.4g} (delta {made.delta:.3g})")
+    if made.noise is not None and made.largest_error is not None:
+        row("noise of a measured count", f"{made.noise:.4f} of all rows")
+        row("largest error to expect", f"about {made.largest_error:.4f} (a rule of thumb; the release has a certificate)")
+    if made.seconds is not None and made.memory is not None:
+        row("CPU time and memory", f"about {made.seconds:.0f} s and {made.memory / 1e9:.1f} GB")
+    out.print(table)
+    for warning in made.warnings:
+        out.print(f"Warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 @main.command()

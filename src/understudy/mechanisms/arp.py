@@ -1,7 +1,7 @@
 """ARP, adaptive row projection: Understudy's own mechanism and its default.
 
-Measure the 1-way marginals. Then either measure the whole workload at once, or go round by round: select the
-marginal that the rows get most wrong, measure it whole, move the rows. Which of the two, how many rounds and how
+Measure the 1-way marginals. Then either measure the whole workload at once, or go round by round: SELECT the
+marginal that the rows get most wrong, MEASURE it whole, MOVE the rows. Which of the two, how many rounds and how
 the budget is split follow from public facts (docs/arp.md says how the rule was found).
 """
 
@@ -15,20 +15,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from understudy.errors import ParameterError
 from understudy.game import Played, QueryPlayer, Watcher, play
-from understudy.mechanisms.base import Brief, Mechanism, check_share, check_whole
+from understudy.mechanisms.base import Brief, Mechanism, Outlook, check_share, check_whole
 from understudy.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
 from understudy.players.rows import RowPlayer
 from understudy.privacy import Meter
-from understudy.queries.base import QueryClass
+from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.marginal import Marginal
+from understudy.queries.symmetric import Symmetric
 
-ADAPTIVE_ROUNDS = 30
+ROUNDS = 30
+SMALL_NOISE = 0.004  # one-shot while the noise of a cell is below this share of the rows
 CANDIDATE_CELLS = 20_000  # a wider marginal is mostly noise; its sub-marginals are candidates instead
-ALL_CANDIDATE_CELLS = 50_000_000
-CLOSURE = 3  # candidates have at most so many columns, unless the workload's own are small enough
-WIDEST_QUERY = 8  # single queries over more columns than this are measured as they are
+ALL_CELLS = 50_000_000  # of all candidates, or of everything measured at once
+CLOSURE = 3  # candidates have at most so many columns
+SINGLE_SHARE = Fraction(1, 4)  # of what the 1-ways leave, for queries over too many columns to be part of a marginal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,58 +39,120 @@ class Arp(Mechanism):
     Attributes:
         adaptive: select marginals round by round, or measure the workload at once; ``None`` for the public rule.
         rounds: how often to select and measure, when adaptive.
-        first: share of the budget for the 1-way marginals.
-        selecting: share of the rest for selection, when adaptive.
+        first: share of the budget for the 1-way marginals; ``None`` for a quarter when adaptive, else a tenth.
+        selecting: share of each round for the selection, when adaptive.
     """
 
     adaptive: bool | None = None
-    rounds: int | None = None
+    rounds: int = ROUNDS
     first: Fraction | None = None
     selecting: Fraction = Fraction(35, 100)
 
     name: ClassVar[str] = "arp"
-    summary: ClassVar[str] = "adaptive row projection: measures whole marginals, moves rows toward them; any table, most workloads"
+    summary: ClassVar[str] = "adaptive row projection: measures whole marginals and moves rows toward them; any table, any workload"
     reference: ClassVar[str] = "Understudy; after Aydore et al. (2021) and McKenna et al. (2022)"
 
     def check(self, brief: Brief) -> None:
-        check_share(self.name, first=self.first or Fraction(1, 2), selecting=self.selecting)
-        check_whole(self.name, rounds=(self.rounds or 1, 1, 10_000))
+        check_share(self.name, first=Fraction(1, 2) if self.first is None else self.first, selecting=self.selecting)
+        check_whole(self.name, rounds=(self.rounds, 1, 10_000))
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
-        rho, ones, own = meter.left, one_way(brief.schema), measurable(brief)
+        rho, tables, single = meter.left, own_tables(brief), single_queries(brief)
         candidates = closure(brief)
-        adaptive = self._adaptive(brief, rho, meter.rows) if self.adaptive is None else self.adaptive
-        first = rho * Fraction(self.first or (Fraction(1, 4) if adaptive else Fraction(1, 10)))
-        rounds = (self.rounds or ADAPTIVE_ROUNDS) if adaptive else 1
-        rest = (rho - first) / rounds
-        then: QueryPlayer
+        adaptive = self.is_adaptive(brief, rho, meter.rows)
+        first = rho * self._first(adaptive) if tables or single or candidates else rho
+        for_single = (rho - first) * (SINGLE_SHARE if tables or candidates else 1) if single else Fraction(0)
+        rest = rho - first - for_single
+        steps: list[QueryPlayer] = [MeasureAll(meter, one_way(brief.schema), rho=first)]
+        if single:
+            steps.append(MeasureAll(meter, single, rho=for_single))
         if adaptive:
-            then = WorstMarginal(meter, candidates, select=rest * self.selecting, measure=rest * (1 - self.selecting))
+            each = rest / self.rounds
+            selecting = Fraction(self.selecting)
+            steps.append(WorstMarginal(meter, candidates, select=each * selecting, measure=each * (1 - selecting)))
         else:
-            then = MeasureAll(meter, own, rho=rest)
-        query = InTurn(MeasureAll(meter, ones, rho=first), then)
+            steps.append(MeasureAll(meter, tables, rho=rest))
         data = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=2 if adaptive else 3)
-        return play(data, query, rounds=1 + rounds, watcher=watcher)
+        rounds = len(steps) - 1 + (self.rounds if adaptive else 1)
+        return play(data, InTurn(*steps), rounds=rounds, watcher=watcher)
 
-    def _adaptive(self, brief: Brief, rho: Fraction, people: int) -> bool:
-        raise NotImplementedError
+    def is_adaptive(self, brief: Brief, rho: Fraction, people: int) -> bool:
+        """The public rule: at once while that leaves little noise on each cell, else only what is most wrong."""
+        tables, candidates = own_tables(brief), closure(brief)
+        if self.adaptive is not None or not candidates:
+            return bool(self.adaptive) and bool(candidates)
+        if sum(part.size for part in tables) > ALL_CELLS:
+            return True
+        return self._sigma_at_once(brief, rho) > SMALL_NOISE * people and len(tables) > self.rounds / 2
+
+    def outlook(self, brief: Brief, rho: Fraction, people: int) -> Outlook:
+        adaptive = self.is_adaptive(brief, rho, people)
+        tables = closure(brief) if adaptive else own_tables(brief)
+        if adaptive:
+            share = float((1 - self._first(True)) * (1 - Fraction(self.selecting)) / self.rounds)
+            sigma = math.sqrt(_l2(brief) / (2 * float(rho) * share))
+        else:
+            sigma = self._sigma_at_once(brief, rho)
+        how = f"{self.rounds} rounds of select and measure" if adaptive else f"{len(tables)} marginals measured at once"
+        return Outlook(how=how, sigma=sigma, cells=sum(part.size for part in tables), tables=len(tables))
+
+    def _first(self, adaptive: bool) -> Fraction:
+        return (Fraction(1, 4) if adaptive else Fraction(1, 10)) if self.first is None else Fraction(self.first)
+
+    def _sigma_at_once(self, brief: Brief, rho: Fraction) -> float:
+        return math.sqrt(max(1, len(own_tables(brief))) * _l2(brief) / (2 * float(rho * (1 - self._first(False)))))
 
 
-def measurable(brief: Brief) -> list[QueryClass]:
-    return list(brief.workload)
+def own_tables(brief: Brief) -> list[Marginal]:
+    """The workload's own marginals of two columns and more, and those of the columns of its single queries; widest left out."""
+    found: dict[Marginal, None] = {}
+    for part in brief.workload:
+        for columns in _column_sets(part):
+            table = _marginal(brief, columns)
+            if len(columns) > 1 and (table.size <= CANDIDATE_CELLS or isinstance(part, Marginal)):
+                found[table] = None
+    return list(found)
+
+
+def single_queries(brief: Brief) -> list[QueryClass]:
+    """Queries over columns whose marginal would be too wide: measured as they are."""
+    found: list[QueryClass] = []
+    for part in brief.workload:
+        if isinstance(part, Symmetric):
+            wide = tuple(q for q in part.queries if _marginal(brief, {x.column for x in q.literals}).size > CANDIDATE_CELLS)
+            found.extend([Symmetric(wide)] if wide else [])
+        elif not isinstance(part, Marginal):
+            found.append(part)
+    return found
 
 
 def closure(brief: Brief) -> list[Marginal]:
-    """The marginals that selection may choose from: the workload's own and their sub-marginals, none too wide."""
-    shape = brief.schema.shape
-    found: dict[tuple[int, ...], int] = {}
-    for part in brief.workload:
-        for k in range(2, min(len(part.columns), CLOSURE) + 1):
-            for positions in combinations(part.columns, k):
-                found[positions] = math.prod(shape[p] for p in positions)
+    """What selection may choose from: the workload's own marginals and their sub-marginals, narrow and small ones first."""
+    found = {
+        columns: _marginal(brief, columns)
+        for part in brief.workload
+        for whole in _column_sets(part)
+        for k in range(2, min(len(whole), CLOSURE) + 1)
+        for columns in combinations(sorted(whole), k)
+    }
     chosen, total = [], 0
-    for positions, cells in sorted(found.items(), key=lambda item: (len(item[0]), item[1])):
-        if cells <= CANDIDATE_CELLS and total + cells <= ALL_CANDIDATE_CELLS:
-            chosen.append(Marginal(positions, tuple(shape[p] for p in positions)))
-            total += cells
+    for table in sorted(found.values(), key=lambda table: (len(table.positions), table.size)):
+        total += table.size
+        if table.size <= CANDIDATE_CELLS and total <= ALL_CELLS:
+            chosen.append(table)
     return chosen
+
+
+def _column_sets(part: QueryClass) -> list[frozenset[int]]:
+    if isinstance(part, Symmetric):
+        return list(dict.fromkeys(frozenset(x.column for x in query.literals) for query in part.queries))
+    return [frozenset(part.columns)]
+
+
+def _marginal(brief: Brief, columns: frozenset[int] | set[int] | tuple[int, ...]) -> Marginal:
+    positions = tuple(sorted(columns))
+    return Marginal(positions, tuple(brief.schema.shape[p] for p in positions))
+
+
+def _l2(brief: Brief) -> int:
+    return 1 if brief.neighbours is Neighbours.ADD_REMOVE_ONE else 2

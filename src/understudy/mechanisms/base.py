@@ -34,6 +34,16 @@ class Brief:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """What a mechanism expects to do, said before any row is read."""
+
+    how: str
+    sigma: float  # noise of one measured count, in people
+    tables: int
+    cells: int  # of everything counted
+
+
+@dataclass(frozen=True, kw_only=True)
 class Mechanism(ABC):
     """One paper, one short file: a frozen set of parameters that pairs two players.
 
@@ -53,6 +63,10 @@ class Mechanism(ABC):
     def allowance(self, brief: Brief, rho: Fraction) -> Cost:
         """What to reserve when ``rho`` is available; a mechanism with another kind of cost overrides this."""
         return Cost(rho)
+
+    def outlook(self, brief: Brief, rho: Fraction, people: int) -> Outlook | None:
+        """What to expect for ``people`` rows, or None when that cannot be said."""
+        return None
 
     @abstractmethod
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:

@@ -54,17 +54,15 @@ class WorstMarginal:
     def point(self, model: Model) -> Sequence[Finding]:
         assert isinstance(model, RowModel)
         answers = model.counts(self._parts)
-        (index,) = self._meter.select_marginal(
-            self._parts, answers, len(model.codes), rho=self._select, score=MarginalScore.LARGEST
-        )
+        (index,) = self._meter.select_marginal(self._parts, answers, len(model.codes), rho=self._select, score=MarginalScore.LARGEST)
         return [self._meter.measure(self._parts[index], rho=self._measure)]
 
 
 class InTurn:
-    """One query player for the first round, another for the rest."""
+    """One query player a round, the last of them for all rounds that remain."""
 
-    def __init__(self, first: QueryPlayer, then: QueryPlayer) -> None:
-        self._players = [first, then]
+    def __init__(self, *players: QueryPlayer) -> None:
+        self._players = list(players)
 
     def point(self, model: Model) -> Sequence[Finding]:
         player = self._players.pop(0) if len(self._players) > 1 else self._players[0]

@@ -103,7 +103,6 @@ class RowPlayer:
         self._refit()
 
     def result(self) -> RowModel:
-        self._fit()
         return self.propose()
 
     def _rows(self) -> np.ndarray:

@@ -22,7 +22,7 @@ from understudy.synthesis.rowfit import QueryTarget, TableTarget
 from understudy.tally import cell_numbers, count_cells
 
 SUMS_UP_TO = 2  # sub-marginals of at most so many columns are pooled
-CERTAIN = 4.0  # a cell this many sigmas from the model is believed in full
+LESS_THAN_LARGEST = 0.8  # sigmas below the largest noise to expect, from where a cell is believed in full
 GUESS = 1.0  # a cell is guessed to be off by about this share of itself ...
 GUESS_WORTH = 20.0  # ... a guess worth as much as so many cells
 
@@ -110,7 +110,8 @@ def believed(noisy: np.ndarray, model: np.ndarray, sigma: float) -> tuple[np.nda
     is believed in full: pulling it even a little would cost more than the noise of the few that get there by chance.
     """
     gap = noisy - model
-    certain = np.abs(gap) > CERTAIN * sigma
+    largest = math.sqrt(2 * math.log(max(len(noisy), 2)))  # of so many noises, in sigmas, about
+    certain = np.abs(gap) > max(largest - LESS_THAN_LARGEST, 1.0) * sigma
     group = np.where(model < 1, 0, np.frexp(np.maximum(model, 1))[1])
     groups = int(group.max()) + 1
     scatter = np.bincount(group, np.where(certain, 0.0, gap**2 - sigma**2), groups)
