@@ -15,7 +15,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from understudy.errors import ParameterError
 from understudy.game import Played, QueryPlayer, Watcher, play
 from understudy.mechanisms.base import Brief, Mechanism, check_share, check_whole
 from understudy.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way

@@ -54,9 +54,7 @@ class WorstMarginal:
     def point(self, model: Model) -> Sequence[Finding]:
         assert isinstance(model, RowModel)
         answers = model.counts(self._parts)
-        (index,) = self._meter.select_marginal(
-            self._parts, answers, len(model.codes), rho=self._select, score=MarginalScore.LARGEST
-        )
+        (index,) = self._meter.select_marginal(self._parts, answers, len(model.codes), rho=self._select, score=MarginalScore.LARGEST)
         return [self._meter.measure(self._parts[index], rho=self._measure)]
 
 

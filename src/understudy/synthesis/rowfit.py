@@ -243,7 +243,8 @@ class _Single:
         literals = [literal for query in queries for literal in query.literals]
         table_starts = (literal_starts[:-1] + np.arange(len(queries))).astype(np.int64)
         members: list[list[tuple[int, int]]] = [[] for _ in range(columns)]  # (query, touch)
-        touch_starts, values, lifts, resting = [0], [], [], []
+        touch_starts, values, lifts = [0], [], []
+        resting: list[int] = []
         for q, query in enumerate(queries):
             for column in sorted({x.column for x in query.literals}):
                 own = [x for x in query.literals if x.column == column]
@@ -324,7 +325,7 @@ def _lift(touch, value, touch_starts, values, lifts):  # type: ignore[no-untyped
 
 
 @numba.njit(cache=True, nogil=True, fastmath=True)
-def _sweep(  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0913, PLR0915
+def _sweep(  # type: ignore[no-untyped-def]
     rows,
     sizes,
     scale,
