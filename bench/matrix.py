@@ -3,7 +3,8 @@
     python -m bench.matrix
 
 ``plain`` measures each marginal of the workload with an equal share of rho, ``plain, best split`` with the shares that are best
-for the sum of variances. ``above bound`` is how far the variances can be from the best possible ones.
+for the sum of variances. ``above bound`` is how far the variances can be from the best possible ones. Only the workload is planned
+for here; the mechanism adds every single column.
 """
 
 from __future__ import annotations

@@ -17,13 +17,16 @@ import understudy as us
 from test_meter import ADD, REPLACE, Silence, meter_on
 from test_residuals import sets_of
 from understudy.checks import SMALL, small_table
-from understudy.mechanisms.matrix import Matrix, tables_for
-from understudy.privacy import Residual
+from understudy.mechanisms.matrix import Matrix, fitted_to, tables_for
+from understudy.players.residuals import as_measurement
+from understudy.players.rows import RowPlayer
+from understudy.privacy import Measurement, Residual
 from understudy.privacy.accountant import total_cost
 from understudy.privacy.noise import Noise
 from understudy.privacy.residuals import joint_l2, sensitivity
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
+from understudy.synthesis.evidence import Evidence
 from understudy.synthesis.residuals import Estimate, Plan, closure, plan, reachable, reconstruct
 from understudy.tally import CodedRows
 
@@ -185,7 +188,39 @@ def test_refusals_are_sentences() -> None:
 
 def test_every_column_and_every_query_has_a_table() -> None:
     work = us.explicit(SMALL, columns=[["c", "a"]], queries=[us.all_of(us.Literal(0, 1), us.Literal(2, 0)), us.any_of(us.Literal(2, 0))])
-    assert [part.positions for part in tables_for(work)] == [(0, 2), (2,), (1,)]
+    assert [part.positions for part in tables_for(work)] == [(0, 2), (2,), (0,), (1,)]
+
+
+def test_rows_are_fitted_to_every_small_table_with_its_own_noise_and_only_once() -> None:
+    """Tables that agree say nothing new in their sums; summing them would make every small table look better known than it is."""
+    learnt = fitted_to([Marginal.of(SMALL, ["c", "a", "b"])])
+    assert [part.positions for part in learnt] == [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (2, 0, 1)]
+    made = plan(learnt, rho=RHO, neighbours=REPLACE)
+    once, summed = Evidence(SMALL.shape, sums_up_to=0), Evidence(SMALL.shape)
+    for estimate in estimates(made, REPLACE)[0]:
+        once.add(as_measurement(estimate))
+        summed.add(as_measurement(estimate))
+    promised = {tuple(sorted(part.positions)): error for part, error in zip(learnt, made.errors, strict=True)}
+    assert {positions: table.sigma for positions, table in once.tables.items()} == pytest.approx(promised, rel=1e-3)
+    assert summed.tables[0,].sigma < 0.9 * promised[0,]
+
+
+def test_a_table_of_one_cell_is_not_learnt_but_its_column_is_released() -> None:
+    """Under replace-one its noise is 0, and a weight of 1/0 would follow."""
+    schema = us.Schema.from_domain({"x": 3, "y": 1, "z": 4})
+    assert [part.positions for part in fitted_to(tables_for(us.marginals(schema, 2)))] == [(0,), (2,), (0, 2), (0, 1), (1, 2)]
+    rows = np.random.default_rng(0).integers(0, (3, 1, 4), (900, 3))
+    made = us.release(rows, schema=schema, workload="2-way", epsilon=1, mechanism="matrix")
+    assert made.codes.shape == (900, 3) and set(made.codes[:, 1]) == {0}
+
+
+def test_rows_start_from_the_columns_as_first_learnt() -> None:
+    """A model is proposed before anything is measured; wider tables must not be judged against that one."""
+    player = RowPlayer(SMALL, people=600, rng=np.random.default_rng(0))
+    player.propose()
+    part, truth = Marginal.of(SMALL, ["a"]), np.array([540.0, 30.0, *[30.0 / (SMALL.shape[0] - 2)] * (SMALL.shape[0] - 2)])
+    player.learn([Measurement(part, truth, Fraction(1))])
+    assert player.propose().shares(part) == pytest.approx(truth / 600, abs=0.01)
 
 
 # ---------------------------------------------------------------------- releases

@@ -1,44 +1,44 @@
 """The matrix mechanism for marginals: measure residuals once, with the noise that is best for the workload, and add them up.
 
 Xiao, He, Zhang and Kifer (2023), ResidualPlanner, with exact discrete noise and the joint price of PROOFS.md, M8. Every marginal of
-the workload is answered without bias, all agree with each other, and the noise of each is known before a row is read.
+the workload is answered without bias, all agree with each other, and the noise of each is known before a row is read. Single
+columns are planned for as well: rows cannot be better than their columns, and a workload of wide tables alone would starve them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, get_args
 
 import numpy as np
 
 from understudy.errors import NotSupported, ParameterError
-from understudy.game import DataPlayer, Played, Watcher, play
+from understudy.game import Played, Watcher, play
 from understudy.mechanisms.base import Brief, Mechanism
-from understudy.players.domain import DomainWeights
 from understudy.players.measuring import one_way
-from understudy.players.product import Product
 from understudy.players.residuals import FromResiduals, MeasureResiduals
+from understudy.players.rows import RowPlayer
 from understudy.privacy import Meter
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload
+from understudy.synthesis.evidence import SUMS_UP_TO
 from understudy.synthesis.residuals import Objective, closure, plan
 from understudy.tally import DENSE_CELLS
 
 MOST_CELLS = 1 << 26  # of all residuals together: half a gigabyte of counts
-MOST_RECORDS = 4_000_000  # up to so many, rows come from a weight for every record
-REPLAYS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
 class Matrix(Mechanism):
-    """Data player: fits rows to reconstructed tables. Query player: every residual below the workload, measured once.
+    """Data player: rows, fitted to reconstructed tables. Query player: every residual below the workload, measured once.
 
     Attributes:
-        objective: ``total`` for the least sum of variances over all cells of the workload, ``largest`` for
-            the least largest variance.
+        objective: ``largest`` for the least largest variance of any table, ``total`` for the least sum of variances over
+            all cells, which are mostly those of the widest tables.
     """
 
-    objective: Objective = "total"
+    objective: Objective = "largest"
 
     name: ClassVar[str] = "matrix"
     summary: ClassVar[str] = "all marginals of the workload measured together with the best split of the budget; known error bars"
@@ -61,22 +61,24 @@ class Matrix(Mechanism):
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         wanted = tables_for(brief.workload)
         made = plan(wanted, rho=meter.left, neighbours=brief.neighbours, objective=self.objective, total_sigma=meter.rows_sigma)
-        data = FromResiduals(_fitter(brief, meter.rows), wanted, rows=meter.rows, rows_sigma=meter.rows_sigma)
+        rows = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=3, sums_up_to=0)
+        data = FromResiduals(rows, fitted_to(wanted), rows=meter.rows, rows_sigma=meter.rows_sigma)
         return play(data, MeasureResiduals(meter, made), rounds=1, watcher=watcher)
 
 
 def tables_for(workload: Workload) -> list[Marginal]:
-    """The tables that answer a workload: its marginals, the columns of each other query, and every column that none of them has."""
+    """The tables to plan for: the marginals of a workload, the columns of each other query, and every single column."""
     shape = workload.schema.shape
     sets = [part.columns for part in workload.marginals]
     sets += [part.around(i).columns for part in workload if not isinstance(part, Marginal) for i in range(part.size)]
-    seen = {column for columns in sets for column in columns}
-    sets += [part.columns for part in one_way(workload.schema) if part.columns[0] not in seen]
+    sets += [part.columns for part in one_way(workload.schema)]
     return [Marginal(columns, tuple(shape[c] for c in columns)) for columns in dict.fromkeys(sets)]
 
 
-def _fitter(brief: Brief, rows: int) -> DataPlayer:
-    """Who makes rows from noisy tables: any data player that learns from measurements fits in here."""
-    if brief.schema.domain_size <= MOST_RECORDS:
-        return DomainWeights(brief.schema, rows=rows, replays=REPLAYS)
-    return Product(brief.schema)
+def fitted_to(wanted: Sequence[Marginal]) -> list[Marginal]:
+    """The tables that rows are fitted to: the wanted ones and all small ones below them, each with its own noise.
+
+    What cells that are each below their noise say together is in the small ones.
+    """
+    small = [part for part in closure(wanted) if len(part.positions) <= SUMS_UP_TO]
+    return [part for part in dict.fromkeys([*small, *wanted]) if part.size > 1]  # one cell is the number of rows, which is known

@@ -14,7 +14,7 @@ from understudy.privacy import Measurement
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.schema import Schema
-from understudy.synthesis.evidence import Evidence
+from understudy.synthesis.evidence import SUMS_UP_TO, Evidence
 from understudy.synthesis.rowfit import Target, fit_rows
 from understudy.tally import DENSE_CELLS, CodedRows, Counts, count_cells
 
@@ -80,14 +80,23 @@ class RowPlayer:
         rows: how many rows to keep while playing.
         sweeps: visits of every cell after each finding.
         heat: temperature, as a share of the finest sigma measured; 0 takes the best value always.
+        sums_up_to: columns of the sub-marginals that each table is summed to; 0 for tables that already agree.
     """
 
     def __init__(
-        self, schema: Schema, *, people: int, rng: np.random.Generator, rows: int = ROWS, sweeps: int = 2, heat: float = HEAT
+        self,
+        schema: Schema,
+        *,
+        people: int,
+        rng: np.random.Generator,
+        rows: int = ROWS,
+        sweeps: int = 2,
+        heat: float = HEAT,
+        sums_up_to: int = SUMS_UP_TO,
     ) -> None:
         self._schema, self._people, self._rng = schema, people, rng
         self._sweeps, self._heat = sweeps, heat
-        self._evidence = Evidence(schema.shape)
+        self._evidence = Evidence(schema.shape, sums_up_to)
         self._targets: dict[tuple[int, ...], Target] = {}
         self._priors = [np.full(size, 1 / size) for size in schema.shape]
         self._count = rows
@@ -116,6 +125,8 @@ class RowPlayer:
         columns = sorted({c for positions in fresh for c in positions})  # the others have nothing new to fit
         for position in sorted(p for p in fresh if len(p) == 1):
             self._priors[position[0]] = to_distribution(self._evidence.tables[position].people)
+        if not self._targets:  # a model was proposed before anything was known: start again from the columns as they are now
+            self._codes = None
         for width in sorted({len(p) for p in fresh}):
             for positions in sorted(p for p in fresh if len(p) == width):
                 self._targets[positions] = self._evidence.targets(positions, self._rows(), scale)

@@ -45,9 +45,16 @@ class Pooled:
 
 @dataclass
 class Evidence:
-    """Noisy marginals by their columns, wide ones and single queries as they came."""
+    """Noisy marginals by their columns, wide ones and single queries as they came.
+
+    Attributes:
+        shape: the sizes of all columns.
+        sums_up_to: each table is also summed to its sub-marginals of at most so many columns, as evidence independent of
+            other tables'. 0 for tables that already agree with each other: their sums would be the same evidence again.
+    """
 
     shape: tuple[int, ...]
+    sums_up_to: int = SUMS_UP_TO
     tables: dict[tuple[int, ...], Pooled] = field(default_factory=dict)
     wide: list[Measurement] = field(default_factory=list)
     single: list[Measurement] = field(default_factory=list)
@@ -74,7 +81,7 @@ class Evidence:
         table = np.transpose(counts.reshape(part.shape), order)
         positions = tuple(int(part.positions[i]) for i in order)
         self._pool(positions, table.ravel(), sigma**2)
-        for axes in _smaller(len(positions)):
+        for axes in _smaller(len(positions), self.sums_up_to):
             gone = tuple(i for i in range(len(positions)) if i not in axes)
             cells = math.prod(table.shape[i] for i in gone)
             self._pool(tuple(positions[i] for i in axes), table.sum(axis=gone).ravel(), sigma**2 * cells)
@@ -139,6 +146,6 @@ def _wide_target(measurement: Measurement, rows: np.ndarray, scale: float) -> Ta
     return TableTarget(part.positions, part.shape, people[order], np.full(len(keys), 1 / sigma**2), keys[order])
 
 
-def _smaller(width: int) -> Iterator[Sequence[int]]:
-    for k in range(1, min(width - 1, SUMS_UP_TO) + 1):
+def _smaller(width: int, up_to: int) -> Iterator[Sequence[int]]:
+    for k in range(1, min(width - 1, up_to) + 1):
         yield from combinations(range(width), k)
