@@ -40,7 +40,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CHILD = ROOT / "bench" / "rivals_child.py"
 PLOT = ROOT / "bench" / "rivals_plot.py"
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}  # idle BLAS threads spin and would be charged as CPU
-WALL = 4  # a system gets this many seconds of wall time for each CPU second allowed: the machine may be shared
+WALL = 10  # a system gets this many seconds of wall time for each CPU second allowed: the machine may be shared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +133,9 @@ def run(system: System, epsilon: float, given: dict[str, Any], limit: int, folde
     }
     if code == 0:
         return line | {"rows": np.load(job.with_suffix(".npy")), **json.loads(job.with_suffix(".facts").read_text())}
-    if code in (None, -signal.SIGXCPU, -signal.SIGKILL) and (code is None or line["cpu"] >= limit - 1):
+    if code is None:
+        return line | {"failure": f"no result within {WALL * limit} s on the wall"}
+    if code in (-signal.SIGXCPU, -signal.SIGKILL) and line["cpu"] >= limit - 1:
         return line | {"failure": f"no result within {limit} CPU s"}
     said = job.with_suffix(".log").read_text(errors="replace").strip().splitlines() or ["nothing"]
     return line | {"failure": f"stopped with status {code}: {said[-1][:200]}"}
@@ -180,7 +182,7 @@ def show(kept: dict[str, Any]) -> None:
 
 def draw(results: Path, plot: Path) -> None:
     plot.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([interpreter("dpmm"), "-I", str(PLOT), str(results), str(plot)], check=True)
+    subprocess.run([interpreter("plots"), "-I", str(PLOT), str(results), str(plot)], check=True)
     print(f"drawn: {plot}")
 
 
@@ -215,6 +217,7 @@ def measure(asked: argparse.Namespace, results: Path) -> None:
     k, size, seed = asked.workload
     work = stick.workload(domain, k, size, seed)
     systems = [s for s in SYSTEMS if not asked.systems or any(text.lower() in s.label.lower() for text in asked.systems)]
+    order = {s.label: number for number, s in enumerate(SYSTEMS)}
     kept: dict[str, Any] = {
         "table": f"ADULT ({len(frame):,} x {len(domain)})",
         "workload": f"{len(work)} {k}-way marginals, seed {seed}",
@@ -244,6 +247,7 @@ def measure(asked: argparse.Namespace, results: Path) -> None:
                 if system.home is None:
                     line["version"] = version("understudy")
                 kept["results"].append(line)
+                kept["results"].sort(key=lambda r: (order.get(r["system"], len(order)), r["epsilon"]))
                 results.write_text(json.dumps(kept, indent=1) + "\n")
                 said = line.get("failure") or f"largest error {line['max']:.4f}"
                 print(f"{system.label}, epsilon {epsilon:g}: {said} ({line['cpu']:.0f} CPU s)", flush=True)
