@@ -103,7 +103,7 @@ def run(system: System, epsilon: float, given: dict[str, Any], limit: int, folde
     job = folder / "job.json"
     for old in (job.with_suffix(".npy"), job.with_suffix(".facts")):
         old.unlink(missing_ok=True)
-    # For a system that asks for rho itself. OpenDP's MST stops at some last digits ("insufficient budget", by 4e-19); fewer digits help at times.
+    # For a system that asks for rho itself. OpenDP's MST stops at some last digits ("insufficient budget", by 4e-19); fewer may help.
     rho = Budget.of(epsilon=Fraction(str(epsilon)), delta=Fraction(given["delta"])).rho
     job.write_text(
         json.dumps(
