@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint audit bench clean
+.PHONY: demo test lint audit bench bench-rivals clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -33,5 +33,8 @@ bench: $(STAMP)  ## each prints a table; ../shared/data is used when it is there
 	$(BIN)/python -m bench.accuracy
 	$(BIN)/python -m bench.matrix
 
+bench-rivals: $(STAMP)  ## beside MST and AIM, about an hour; installs them into .venv-rivals
+	$(BIN)/python -m bench.rivals
+
 clean:
-	rm -rf $(VENV) demo-release .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-rivals demo-release .pytest_cache .mypy_cache .ruff_cache
