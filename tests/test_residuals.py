@@ -57,6 +57,15 @@ def test_the_contrast_is_the_matrix_of_the_proof() -> None:
         assert np.array_equal(contrast(table, shape), xi(shape) @ table)
 
 
+def test_contrasts_of_narrow_tables_do_not_wrap() -> None:
+    for shape in ((1000,), (40, 25)):
+        table = np.zeros(1000, np.int32)
+        table[0] = 2**31 - 1
+        found = contrast(table, shape)
+        assert found.dtype == np.int64 and np.array_equal(found, contrast(table.astype(np.int64), shape))
+        assert found[0] == (2**31 - 1) * math.prod(size - 1 for size in shape)
+
+
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 @pytest.mark.parametrize("sizes", [(2, 2), (2, 3), (3, 4), (2, 2, 2), (2, 3, 4), (5, 2, 3)])
 def test_the_joint_price_is_that_of_the_worst_pair(sizes: tuple[int, ...], relation: Neighbours) -> None:

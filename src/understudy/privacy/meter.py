@@ -202,8 +202,8 @@ class Meter:
         _check_sizes(parts)
         drawn = check_residuals(parts, sigmas, self._open_source().shape)
         self._play.charge(joint_event(parts, drawn, self.neighbours))
-        return [  # counts may be kept in 32 bits: contrasts are taken in 64
-            Residual(part, contrast(counts.dense().astype(np.int64), part.shape) + self._noise.gaussian(part.size, sigma), sigma)
+        return [
+            Residual(part, contrast(counts.dense(), part.shape) + self._noise.gaussian(part.size, sigma), sigma)
             for part, counts, sigma in zip(parts, self._look(parts), drawn, strict=True)
         ]
 
