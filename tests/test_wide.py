@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import tracemalloc
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -212,6 +213,33 @@ def test_no_cells_left_to_fill_and_none_occupied() -> None:
         noise, 2**62, np.zeros(0, np.int64), np.zeros(0, np.int64), Fraction(2), threshold_for(2**62, Fraction(2), 500)
     )
     assert 0 < len(keys) < 900 and keys.max() < 2**62 and np.all(np.diff(keys) > 0)
+
+
+def test_empty_cells_are_uniform_among_sets_of_them() -> None:
+    """Every set of two of the five empty cells as often as any other, whatever lies between them."""
+    noise, keys = Noise(), np.array([0, 3, 4, 8])
+    seen: dict[tuple[int, ...], int] = {pair: 0 for pair in itertools.combinations((1, 2, 5, 6, 7), 2)}
+    for _ in range(5000):
+        seen[tuple(sorted(wide._empty_cells(noise, 9, keys, 2).tolist()))] += 1
+    assert fits(np.array(list(seen.values())), np.full(10, 500.0))
+    assert sorted(wide._empty_cells(noise, 9, keys, 5).tolist()) == [1, 2, 5, 6, 7]
+    assert sorted(wide._empty_cells(noise, 3, np.zeros(0, np.int64), 3).tolist()) == [0, 1, 2]
+    assert len(wide._empty_cells(noise, 4, np.arange(4), 0)) == 0
+
+
+def test_a_nearly_full_table_is_not_searched_for_its_empty_cells() -> None:
+    """Randomness is asked for by the number of cells to find, not by how rare they are."""
+    asked: list[int] = []
+
+    def counted(size: int) -> bytes:
+        asked.append(size)
+        return os.urandom(size)
+
+    cells, empty = 300_000, [7, 150_000, 150_001, 299_999]
+    keys = np.delete(np.arange(cells), empty)
+    found = wide._empty_cells(Noise(counted), cells, keys, 3)
+    assert len(set(found.tolist())) == 3 and set(found.tolist()) <= set(empty)
+    assert sum(asked) < 100_000  # bytes; rejection would take tens of millions
 
 
 def test_uniform_cells_are_uniform() -> None:
