@@ -469,6 +469,37 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
     check_refuses_overspending(meter_on(small_table(), schema=SMALL))
 
 
+@pytest.mark.parametrize("rho", [0.5, float("nan"), float("inf"), -1, Fraction(0), True, "1/2", None, np.float64(0.1), 1j], ids=repr)
+def test_rho_is_exact_or_refused_before_anything_is_charged(rho: Any) -> None:
+    part = Marginal.of(TINY, ["x"])
+    for verb in (
+        lambda m: m.measure(part, rho=rho),
+        lambda m: m.measure_all([part], rho=rho),
+        lambda m: m.release_total(rho=rho),
+        lambda m: m.select([part], [np.zeros(2)], rho=rho),
+        lambda m: choose(m, rho=rho),
+    ):
+        meter, source = tripwired()
+        with pytest.raises(ParameterError, match="rho must be a whole number or a Fraction above 0"):
+            verb(meter)
+        assert source.looked == [] and meter.events == ()
+
+
+def test_whole_numbers_of_any_kind_are_taken_as_what_they_are() -> None:
+    part = Marginal.of(TINY, ["x"])
+    meter = meter_on(BASE)
+    two: Any = np.int64(2)
+    assert meter.measure(part, rho=1, kept=two, sparse=True).sigma == meter.measure(part, rho=Fraction(1)).sigma
+    assert len(meter.select([part], [np.zeros(2)], rho=1, draws=two, multiplier=two)) == 2
+    assert len(choose(meter, rho=1, draws=two)) == 2
+    assert [type(e.draws) for e in meter.events if isinstance(e, ev.ExponentialDraws)] == [int, int]
+    with pytest.raises(ParameterError, match="scores beyond"):
+        meter.select([part], [np.zeros(2)], rho=1, multiplier=two**62)
+    for verb in (lambda m: m.select([part], [np.zeros(2)], rho=1, draws=True), lambda m: choose(m, draws=np.float64(2))):
+        with pytest.raises(ParameterError, match="one draw"):
+            verb(meter_on(BASE))
+
+
 def test_several_measurements_are_charged_together_and_looked_at_once() -> None:
     parts = [Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"])]
     meter, source = tripwired()
