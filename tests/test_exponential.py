@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from decimal import Decimal, getcontext
+import tracemalloc
+from decimal import Decimal, getcontext, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from laws import renyi
 from understudy.errors import ParameterError
-from understudy.privacy.exponential import ScoreTable, draw
+from understudy.privacy.exponential import MOST_NATS, ScoreTable, draw
 from understudy.privacy.noise import Noise
 
 ORDERS = (1.01, 2, 8, 64)
@@ -36,6 +37,33 @@ def test_weights_are_right_to_64_bits(rho: Fraction, top: int) -> None:
     for u, w in zip(scores, weights, strict=True):
         exact = (kappa * (int(u) - table.top)).exp()
         assert abs(Decimal(w) / Decimal(weights[-1]) / exact - 1) < Decimal(2) ** -62
+
+
+@pytest.mark.parametrize(("rho", "sensitivity", "top"), [(Fraction(1, 200), 2 * 10**6, 2 * 10**12), (Fraction(5), 2**20, 2**41)])
+def test_large_weights_of_candidates_do_not_make_large_tables(rho: Fraction, sensitivity: int, top: int) -> None:
+    """A million rows and a weight of a million: right to 64 bits from tables of megabytes, not gigabytes."""
+    table = ScoreTable.within(rho, sensitivity, top)
+    scores = np.unique(np.r_[0, 1, table.top - 1, np.linspace(0, table.top, 7).astype(np.int64)])
+    tracemalloc.start()
+    weights = table.weights(scores)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 * 2**20 and min(weights) >= 2**64
+    with localcontext(prec=1300):
+        kappa = Decimal(table.kappa.numerator) / Decimal(table.kappa.denominator)
+        for u, w in zip(scores, weights, strict=True):
+            exact = (kappa * (int(u) - table.top)).exp()
+            assert abs(Decimal(w) / Decimal(weights[-1]) / exact - 1) < Decimal(2) ** -62
+
+
+def test_scores_beyond_the_cap_tie_and_nothing_sharper_is_drawn() -> None:
+    table = ScoreTable.within(Fraction(1, 200), 1, 10**6)
+    assert 27_900 < table.top < 28_100 and table.kappa * table.top <= MOST_NATS
+    near, far, further = law(table, np.array([table.top - 10, table.top, table.top + 5000]))
+    assert near < far == further
+    sharpest = ScoreTable.within(Fraction(10**30), 1, 10**6)
+    assert (sharpest.kappa, sharpest.top) == (MOST_NATS, 1)
+    assert max(w.bit_length() for w in sharpest.weights(np.array([0, 1]))) < 4110
 
 
 def test_the_charge_covers_the_law_and_is_tight() -> None:

@@ -280,7 +280,7 @@ def test_select_marginal_is_tight_for_its_worst_pair(score: MarginalScore, monke
         laws.append(selection_law(*seen[-1]))
     charged = float(cost_of(meter.events[-1]).rho)
     for a in (1.01, 2):
-        assert renyi(laws[0], laws[1], a) > 0.95 * a * charged
+        assert 0.95 * a * charged < renyi(laws[0], laws[1], a) <= a * charged * (1 + 1e-9)
 
 
 def slow_gaps(exact: np.ndarray, answer: np.ndarray, rows: int, answer_rows: int, floor: int) -> tuple[int, int]:
@@ -311,6 +311,16 @@ def test_scores_of_absurd_answers_do_not_wrap() -> None:
     none = Counts(cells, np.zeros(cells, np.int32))
     assert int(gaps([none], [huge], rows=2**40, answer_rows=2, score=TOTAL)[0]) == 2**62
     assert int(gaps([none], [Counts(cells, np.full(cells, -5))], rows=2**40, answer_rows=2, score=TOTAL)[0]) == 0
+
+
+def test_one_cell_adds_no_more_to_a_total_than_the_proof_says() -> None:
+    """The cut of a cell's term is what keeps sums inside 64 bits; it binds from 2^41 on, whichever way the tables are kept."""
+    most = 2**41
+    for counts, want in (([most + 5, 3], most + 3), ([most - 1, 0], most - 1), ([2**60, 2**61], 2 * most), ([2**62, most + 1], 2 * most)):
+        for exact in tables_of(np.array(counts)):
+            for answer in tables_of(np.array([0, 0])):
+                assert int(gaps([exact], [answer], rows=1, answer_rows=1, score=TOTAL)[0]) == want
+                assert int(gaps([exact], [answer], rows=1, answer_rows=1, score=LARGEST)[0]) == max(counts)
 
 
 def test_select_marginal_points_at_the_worst_table() -> None:
@@ -457,6 +467,37 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
             verb(meter)
         assert source.looked == [] and meter.events == ()
     check_refuses_overspending(meter_on(small_table(), schema=SMALL))
+
+
+@pytest.mark.parametrize("rho", [0.5, float("nan"), float("inf"), -1, Fraction(0), True, "1/2", None, np.float64(0.1), 1j], ids=repr)
+def test_rho_is_exact_or_refused_before_anything_is_charged(rho: Any) -> None:
+    part = Marginal.of(TINY, ["x"])
+    for verb in (
+        lambda m: m.measure(part, rho=rho),
+        lambda m: m.measure_all([part], rho=rho),
+        lambda m: m.release_total(rho=rho),
+        lambda m: m.select([part], [np.zeros(2)], rho=rho),
+        lambda m: choose(m, rho=rho),
+    ):
+        meter, source = tripwired()
+        with pytest.raises(ParameterError, match="rho must be a whole number or a Fraction above 0"):
+            verb(meter)
+        assert source.looked == [] and meter.events == ()
+
+
+def test_whole_numbers_of_any_kind_are_taken_as_what_they_are() -> None:
+    part = Marginal.of(TINY, ["x"])
+    meter = meter_on(BASE)
+    two: Any = np.int64(2)
+    assert meter.measure(part, rho=1, kept=two, sparse=True).sigma == meter.measure(part, rho=Fraction(1)).sigma
+    assert len(meter.select([part], [np.zeros(2)], rho=1, draws=two, multiplier=two)) == 2
+    assert len(choose(meter, rho=1, draws=two)) == 2
+    assert [type(e.draws) for e in meter.events if isinstance(e, ev.ExponentialDraws)] == [int, int]
+    with pytest.raises(ParameterError, match="scores beyond"):
+        meter.select([part], [np.zeros(2)], rho=1, multiplier=two**62)
+    for verb in (lambda m: m.select([part], [np.zeros(2)], rho=1, draws=True), lambda m: choose(m, draws=np.float64(2))):
+        with pytest.raises(ParameterError, match="one draw"):
+            verb(meter_on(BASE))
 
 
 def test_several_measurements_are_charged_together_and_looked_at_once() -> None:

@@ -57,6 +57,15 @@ def test_the_contrast_is_the_matrix_of_the_proof() -> None:
         assert np.array_equal(contrast(table, shape), xi(shape) @ table)
 
 
+def test_contrasts_of_narrow_tables_do_not_wrap() -> None:
+    for shape in ((1000,), (40, 25)):
+        table = np.zeros(1000, np.int32)
+        table[0] = 2**31 - 1
+        found = contrast(table, shape)
+        assert found.dtype == np.int64 and np.array_equal(found, contrast(table.astype(np.int64), shape))
+        assert found[0] == (2**31 - 1) * math.prod(size - 1 for size in shape)
+
+
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 @pytest.mark.parametrize("sizes", [(2, 2), (2, 3), (3, 4), (2, 2, 2), (2, 3, 4), (5, 2, 3)])
 def test_the_joint_price_is_that_of_the_worst_pair(sizes: tuple[int, ...], relation: Neighbours) -> None:
@@ -68,6 +77,39 @@ def test_the_joint_price_is_that_of_the_worst_pair(sizes: tuple[int, ...], relat
         assert worst <= charged <= worst * (1 + Fraction(1, 10**12))
         if relation is ADD:
             assert all(pair == [sensitivity(part) for part in parts] for pair in moves(parts, sizes, relation))
+
+
+@pytest.mark.parametrize("relation", [REPLACE, ADD])
+def test_a_set_that_is_measured_twice_is_paid_for_twice(relation: Neighbours) -> None:
+    """Also when its columns come in another order: the same residual, written down differently."""
+    sizes = (3, 4)
+    one, two, turned = Marginal((0,), (3,)), Marginal((0, 1), (3, 4)), Marginal((1, 0), (4, 3))
+    for parts in ([one, one], [two, turned], [one, two, one, turned, two]):
+        sigmas = [Fraction(2 + i) for i in range(len(parts))]
+        worst = max(sum(m / s**2 for m, s in zip(pair, sigmas, strict=True)) for pair in moves(parts, sizes, relation))
+        assert worst <= joint_l2(parts, sigmas, relation) <= worst * (1 + Fraction(1, 10**12))
+
+
+def test_the_search_in_a_block_never_falls_below_the_exact_maximum() -> None:
+    """In weights of a few units every rounding shows; what is added for it must cover it, and not be more than twice the proof's."""
+    rng = np.random.default_rng(6)
+    rounded = 0
+    for _ in range(120):
+        sizes = [int(m) for m in rng.integers(2, 10, rng.integers(1, 6))]
+        sets = range(1 << len(sizes))
+        kernel = np.where(rng.random(len(sets)) < 0.5, rng.integers(0, 50, len(sets)), 0)
+        kernel[0] = 0
+        exact = max(
+            sum(
+                int(kernel[a]) * (1 - math.prod((Fraction(-1, m - 1) for i, m in enumerate(sizes) if a & s & 1 << i), start=Fraction(1)))
+                for a in sets
+            )
+            for s in sets
+        )
+        found = residuals_module._worst_in_block(kernel.astype(np.int64), sizes)
+        assert exact <= found <= exact + 2 * len(sets)
+        rounded += found - len(sets) < exact
+    assert rounded > 5
 
 
 def by_hand(parts: Sequence[Marginal], sigmas: Sequence[Fraction], changed: set[int]) -> Fraction:

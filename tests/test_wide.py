@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import tracemalloc
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -14,6 +15,7 @@ from scipy import stats
 
 from laws import gaussian_pmf
 from understudy.privacy import Meter, ProcessLedger, wide
+from understudy.privacy import binomial as binomial_module
 from understudy.privacy import events as ev
 from understudy.privacy import noise as noise_module
 from understudy.privacy.accountant import Cost
@@ -63,6 +65,51 @@ def test_the_binomial_inverts_its_distribution_to_the_last_bit(trials: int, p: F
         for nudge, want in ((-(2**30), k), (2**30, k + 1)):
             assert binomial(scripted(first, rest + nudge), trials, odds) == want
     assert tried
+
+
+def test_a_walk_along_the_weights_bounds_each_and_all_that_follow() -> None:
+    """Against exact rationals, for odds anywhere inside their bounds: each weight in its interval, the rest at most its bound."""
+    cut = 0
+    for trials, p, bits in itertools.product((3, 50, 400), (Fraction(1, 3), Fraction(7, 10**3), Fraction(10**6, 10**6 + 1)), (33, 64)):
+        ratio, slack = p / (1 - p), Fraction(1, 2**bits)
+        start = min(trials, int((trials + 1) * p))
+        for low, high in ((1, 1), (1 - slack, 1), (1, 1 + slack)):
+            found, beyond = binomial_module._side(trials, start, (ratio * low, ratio * high), bits)
+            weight, rest = Fraction(1 << (2 * bits)), Fraction(0)
+            for k in range(start, trials):
+                weight *= ratio * (trials - k) / (k + 1)
+                if k - start < len(found):
+                    below, above = found[k - start]
+                    assert below <= weight <= above <= weight * (1 + 2 * trials * slack) + 2 * trials
+                else:
+                    rest += weight
+            assert rest <= beyond <= 2 * rest + 1
+            cut += rest > 0
+    assert cut > 20
+
+
+def test_a_draw_within_the_far_lower_tail_of_a_boundary_is_left_open() -> None:
+    """P(K < k) is crafted to lie inside the cell of U's first bits, above its lower end by less than the tail that no walk visits."""
+    trials, k, bits, fine = 400, 180, 128, 220
+
+    def beyond(odds: int, drawn: int) -> tuple[int, int]:
+        """P(K < k) * 2^bits - drawn as a quotient of integers, for odds in units of 2^-fine."""
+        total = 0
+        for i in reversed(range(k)):
+            total = total * odds + (math.comb(trials, i) << fine * (k - 1 - i))
+        whole = (odds + (1 << fine)) ** trials
+        return (total << bits + fine * (trials - k + 1)) - drawn * whole, whole
+
+    drawn = math.ceil(Fraction(*beyond(1 << fine, 0)))
+    low, high = (1 << fine) - (1 << fine - 40), 1 << fine  # the larger the odds, the smaller P(K < k)
+    assert beyond(low, drawn)[0] > 0 >= beyond(high, drawn)[0]
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if beyond(middle, drawn)[0] > 0 else (low, middle)
+    odds = Fraction(low, 1 << fine)
+    assert 0 < Fraction(*beyond(low, drawn)) < Fraction(1, 2**60)
+    for nudge, want in ((-2, k - 1), (0, None), (1, k)):
+        assert binomial_module._settled(trials, (odds, odds), drawn + nudge, bits) == want
 
 
 @pytest.mark.parametrize(("trials", "mean"), [(2**62, 50.0), (2**40, 3.0), (200, 60.0), (5, 4.9)])
@@ -166,6 +213,33 @@ def test_no_cells_left_to_fill_and_none_occupied() -> None:
         noise, 2**62, np.zeros(0, np.int64), np.zeros(0, np.int64), Fraction(2), threshold_for(2**62, Fraction(2), 500)
     )
     assert 0 < len(keys) < 900 and keys.max() < 2**62 and np.all(np.diff(keys) > 0)
+
+
+def test_empty_cells_are_uniform_among_sets_of_them() -> None:
+    """Every set of two of the five empty cells as often as any other, whatever lies between them."""
+    noise, keys = Noise(), np.array([0, 3, 4, 8])
+    seen: dict[tuple[int, ...], int] = {pair: 0 for pair in itertools.combinations((1, 2, 5, 6, 7), 2)}
+    for _ in range(5000):
+        seen[tuple(sorted(wide._empty_cells(noise, 9, keys, 2).tolist()))] += 1
+    assert fits(np.array(list(seen.values())), np.full(10, 500.0))
+    assert sorted(wide._empty_cells(noise, 9, keys, 5).tolist()) == [1, 2, 5, 6, 7]
+    assert sorted(wide._empty_cells(noise, 3, np.zeros(0, np.int64), 3).tolist()) == [0, 1, 2]
+    assert len(wide._empty_cells(noise, 4, np.arange(4), 0)) == 0
+
+
+def test_a_nearly_full_table_is_not_searched_for_its_empty_cells() -> None:
+    """Randomness is asked for by the number of cells to find, not by how rare they are."""
+    asked: list[int] = []
+
+    def counted(size: int) -> bytes:
+        asked.append(size)
+        return os.urandom(size)
+
+    cells, empty = 300_000, [7, 150_000, 150_001, 299_999]
+    keys = np.delete(np.arange(cells), empty)
+    found = wide._empty_cells(Noise(counted), cells, keys, 3)
+    assert len(set(found.tolist())) == 3 and set(found.tolist()) <= set(empty)
+    assert sum(asked) < 100_000  # bytes; rejection would take tens of millions
 
 
 def test_uniform_cells_are_uniform() -> None:

@@ -27,8 +27,9 @@ from understudy.privacy.noise import Noise
 TABLE_ERROR = Fraction(1, 2**61)
 GUARD_BITS = 66
 WORKING_BITS = 96
+FINE_BITS = 14  # of a score, looked up at once; the 42 bits of the largest are three times as many
 # Scores beyond MOST_NATS / kappa are clipped to that public cap: candidates that far up tie with each other, which
-# only a table of very many rows with a very sharp selection would notice.
+# only a table of very many rows with a very sharp selection would notice. It bounds the digits of a weight, too.
 MOST_NATS = 2800
 
 
@@ -43,26 +44,29 @@ class ScoreTable:
     def within(cls, rho: Fraction, sensitivity: int, top: int) -> ScoreTable:
         """The sharpest table whose single draw costs at most ``rho``, for scores in 0..top."""
         kappa = _sqrt_down(2 * rho) / sensitivity - TABLE_ERROR / sensitivity
-        if kappa <= 0:
-            raise ParameterError("This share of the budget is too small for a private selection; use fewer rounds or a larger epsilon.")
         # Twelve digits less than the most: exact sums of charges keep short denominators.
-        kappa = Fraction(math.floor(kappa * 2**48), 2**48)
-        if kappa == 0:
-            raise ParameterError("This share of the budget is too small for a private selection; use fewer rounds or a larger epsilon.")
-        return cls(kappa, max(1, min(top, math.floor(MOST_NATS / kappa))))
+        kappa = min(Fraction(math.floor(kappa * 2**48), 2**48), Fraction(MOST_NATS))
+        if kappa <= 0:
+            raise ParameterError(
+                "This share of the budget is too small for a private selection; use fewer rounds, smaller weights or a larger epsilon."
+            )
+        return cls(kappa, min(max(1, top), math.floor(MOST_NATS / kappa)))
 
     def log_weight_shift(self, sensitivity: int) -> Fraction:
         """How far the log of one weight can move when its score moves by ``sensitivity``."""
         return self.kappa * sensitivity + TABLE_ERROR
 
     def weights(self, scores: np.ndarray) -> list[int]:
-        """Exact integer weights of distinct scores in 0..top."""
+        """Exact integer weights of distinct scores in 0..top, each a product of three powers from tables of at most 2^FINE_BITS."""
         bits = math.ceil(self.kappa * self.top * Fraction(14427, 10000)) + GUARD_BITS  # 1.4427 > 1/ln 2
         fixed = bits + WORKING_BITS
         drops = [self.top - int(u) for u in scores]
-        step = math.isqrt(self.top) + 1  # sizes depend on public numbers only, not on the scores that occur
-        fine, coarse = _powers(self.kappa, step, fixed), _powers(self.kappa * step, self.top // step + 1, fixed)
-        return [(fine[d % step] * coarse[d // step]) >> (2 * fixed - bits) for d in drops]
+        low = min(FINE_BITS, -(-self.top.bit_length() // 2))  # the tables depend on public numbers only, not on the scores that occur
+        mid = -(-(self.top.bit_length() - low) // 2)
+        fine, middle = _powers(self.kappa, 1 << low, fixed), _powers(self.kappa * 2**low, 1 << mid, fixed)
+        coarse = _powers(self.kappa * 2 ** (low + mid), (self.top >> low + mid) + 1, fixed)
+        high = {d: middle[d % (1 << mid)] * coarse[d >> mid] >> fixed for d in {d >> low for d in drops}}
+        return [fine[d % (1 << low)] * high[d >> low] >> (2 * fixed - bits) for d in drops]
 
 
 def _powers(kappa: Fraction, count: int, fixed: int) -> list[int]:

@@ -151,13 +151,13 @@ class Meter:
 
     # ------------------------------------------------------------------ verbs
 
-    def release_total(self, *, rho: Fraction) -> Measurement:
+    def release_total(self, *, rho: int | Fraction) -> Measurement:
         """The number of rows with noise, when it is private (PROOFS.md, M1)."""
         found = self.measure(EVERYBODY, rho=rho)
         self._rows, self._rows_sigma = max(1, int(found.counts[0])), found.sigma
         return found
 
-    def measure(self, part: QueryClass, *, rho: Fraction, sparse: bool = False, kept: int = KEPT) -> Measurement:
+    def measure(self, part: QueryClass, *, rho: int | Fraction, sparse: bool = False, kept: int = KEPT) -> Measurement:
         """All counts of a batch with discrete Gaussian noise, for the price of its L2 sensitivity (M1)."""
         return self.measure_all([part], rho=rho, sparse=sparse, kept=kept)[0]
 
@@ -165,7 +165,7 @@ class Meter:
         self,
         parts: Sequence[QueryClass],
         *,
-        rho: Fraction,
+        rho: int | Fraction,
         weights: Sequence[int | Fraction] | None = None,
         sparse: bool = False,
         kept: int = KEPT,
@@ -177,8 +177,9 @@ class Meter:
         threshold are released: the smallest that at most ``kept`` empty cells exceed on average (M5).
         """
         _check_measurable(parts, sparse)
-        if rho <= 0 or not parts or not _is_whole(kept, 1) or kept > MOST_KEPT:
-            raise ParameterError(f"A measurement needs something to measure, rho above 0, and kept, a whole number up to {MOST_KEPT:,}.")
+        rho = _exact_rho(rho)
+        if not parts or not _is_whole(kept, 1) or kept > MOST_KEPT:
+            raise ParameterError(f"A measurement needs something to measure, and kept, a whole number up to {MOST_KEPT:,}.")
         shares = _shares(weights, len(parts))
         sensitivities = [part.l2_squared(self.neighbours) for part in parts]
         # With no sensitivity (n under replace-one) any noise is private; sigma 1/4 is next to none.
@@ -193,7 +194,7 @@ class Meter:
         )
         exact = self._look(parts)
         return [
-            self._noisy(part, counts, sigma, kept if sparse or part.size > DENSE_CELLS else None)
+            self._noisy(part, counts, sigma, int(kept) if sparse or part.size > DENSE_CELLS else None)
             for part, counts, sigma in zip(parts, exact, sigmas, strict=True)
         ]
 
@@ -202,8 +203,8 @@ class Meter:
         _check_sizes(parts)
         drawn = check_residuals(parts, sigmas, self._open_source().shape)
         self._play.charge(joint_event(parts, drawn, self.neighbours))
-        return [  # counts may be kept in 32 bits: contrasts are taken in 64
-            Residual(part, contrast(counts.dense().astype(np.int64), part.shape) + self._noise.gaussian(part.size, sigma), sigma)
+        return [
+            Residual(part, contrast(counts.dense(), part.shape) + self._noise.gaussian(part.size, sigma), sigma)
             for part, counts, sigma in zip(parts, self._look(parts), drawn, strict=True)
         ]
 
@@ -219,7 +220,7 @@ class Meter:
         parts: Sequence[QueryClass],
         shares: Sequence[np.ndarray],
         *,
-        rho: Fraction,
+        rho: int | Fraction,
         draws: int = 1,
         multiplier: int = 1,
         signed: bool = False,
@@ -233,8 +234,10 @@ class Meter:
         """
         _check_sizes(parts)
         _check_shares(parts, shares)
-        if rho <= 0 or not isinstance(draws, int) or draws < 1 or not isinstance(multiplier, int) or multiplier < 1:
-            raise ParameterError("A selection needs rho above 0, at least one draw and a multiplier of at least 1, both whole numbers.")
+        rho = _exact_rho(rho)
+        if not _is_whole(draws, 1) or not _is_whole(multiplier, 1):
+            raise ParameterError("A selection needs at least one draw and a multiplier of at least 1, both whole numbers.")
+        draws, multiplier = int(draws), int(multiplier)  # NumPy's whole numbers would wrap, and are not exact to the accountant
         candidates = sum(part.size for part in parts) * (2 if signed else 1)
         _check_distinct(draws, candidates, distinct)
         top = multiplier * self.rows
@@ -264,7 +267,7 @@ class Meter:
         answers: Sequence[Counts],
         answer_rows: int,
         *,
-        rho: Fraction,
+        rho: int | Fraction,
         score: MarginalScore,
         floors: Sequence[int] | None = None,
         penalties: Sequence[int] | None = None,
@@ -287,8 +290,10 @@ class Meter:
             raise ParameterError("Only whole marginals can be selected as such; use select for other queries.")
         rows = self.rows
         _check_answers(parts, answers, answer_rows, rows)
-        if rho <= 0 or not _is_whole(draws, 1) or not isinstance(score, MarginalScore):
-            raise ParameterError("A selection needs rho above 0, at least one draw, a whole number, and a MarginalScore.")
+        rho = _exact_rho(rho)
+        if not _is_whole(draws, 1) or not isinstance(score, MarginalScore):
+            raise ParameterError("A selection needs at least one draw, a whole number, and a MarginalScore.")
+        draws = int(draws)
         if floors is not None and score is not MarginalScore.TOTAL:
             raise ParameterError("Floors go with the score TOTAL; with LARGEST, give penalties instead.")
         floors = _whole_numbers(floors, len(parts), 0, "Floors")
@@ -428,6 +433,13 @@ def _is_table(counts: Counts) -> bool:
         return len(values) == counts.cells
     rising = keys.ndim == 1 and keys.dtype == np.int64 and len(keys) == len(values) and bool(np.all(keys[1:] > keys[:-1]))
     return rising and (not len(keys) or bool(keys[0] >= 0 and keys[-1] < counts.cells))
+
+
+def _exact_rho(rho: object) -> Fraction:
+    """What a verb may cost, exactly: a float would be rounded somewhere, and NaN is not at most 0."""
+    if not isinstance(rho, (int, Fraction)) or isinstance(rho, bool) or rho <= 0:
+        raise ParameterError("rho must be a whole number or a Fraction above 0; turn a float into a Fraction first, as in Fraction('0.1').")
+    return Fraction(rho)
 
 
 def _is_whole(value: object, least: int) -> bool:

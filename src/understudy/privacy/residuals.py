@@ -38,8 +38,11 @@ class Residual:
 
 
 def contrast(table: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Xi_A applied to a flat table, one axis at a time: size times each entry minus the sum along its axis."""
-    centred = table.reshape(shape)
+    """Xi_A applied to a flat table, one axis at a time: size times each entry minus the sum along its axis.
+
+    In 64 bits whatever the counts are kept in: 32 would wrap before the noise, where one row could move a value by 2^32.
+    """
+    centred = table.astype(np.int64).reshape(shape)
     for axis, size in enumerate(shape):
         centred = size * centred - centred.sum(axis=axis, keepdims=True)
     return centred.reshape(-1)

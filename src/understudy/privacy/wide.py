@@ -66,14 +66,14 @@ def sampled_above(
 
 
 def _empty_cells(noise: Noise, cells: int, keys: np.ndarray, count: int) -> np.ndarray:
-    """``count`` different cells that are not in ``keys``, uniformly: uniform cells, of which the first new ones are taken."""
-    found = np.zeros(0, np.int64)
-    while len(found) < count:
-        fresh = noise.uniform(2 * (count - len(found)) + 16, cells)
-        occupied = Counts(cells, np.ones(len(keys), np.int64), keys).at(fresh)
-        found = np.concatenate([found, fresh[occupied == 0]])
-        found = found[np.sort(np.unique(found, return_index=True)[1])]
-    return found[:count]
+    """``count`` different cells that are not in ``keys``, uniformly: ranks among the empty cells, of which the first new ones are taken."""
+    ranks = np.zeros(0, np.int64)
+    while len(ranks) < count:
+        ranks = np.concatenate([ranks, noise.uniform(2 * (count - len(ranks)) + 16, cells - len(keys))])
+        ranks = ranks[np.sort(np.unique(ranks, return_index=True)[1])]
+    ranks = ranks[:count]
+    before = keys - np.arange(len(keys))  # empty cells before each occupied one
+    return ranks + np.searchsorted(before, ranks, side="right")
 
 
 # ---------------------------------------------------------------------- the chance of a proposal
