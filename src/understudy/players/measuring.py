@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
+
+from understudy.errors import NotSupported
 from understudy.game import Finding, Model, QueryPlayer
-from understudy.privacy import Meter
+from understudy.privacy import Choice, Meter
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
+from understudy.queries.symmetric import Query, Symmetric
 from understudy.schema import Schema
 
 
@@ -39,6 +43,39 @@ class WorstFirst:
         shares = [model.shares(part) for part in self._parts]
         (choice,) = self._meter.select(self._parts, shares, rho=self._select)
         return [self._meter.measure(choice.part.around(choice.index), rho=self._measure)]
+
+
+class WorstSeveral:
+    """SELECT several queries on which the model is most wrong, then MEASURE each by itself.
+
+    A query that was measured before may be chosen again: it is paid for and gets fresh noise. With ``around``, what lies around
+    the chosen queries (whole marginals) is measured for the same charge.
+    """
+
+    def __init__(
+        self, meter: Meter, parts: Sequence[QueryClass], *, queries: int, select: Fraction, measure: Fraction, around: bool = False
+    ) -> None:
+        self._meter, self._parts, self._around = meter, list(parts), around
+        self._queries, self._select, self._measure = queries, select, measure
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        shares = [model.shares(part) for part in self._parts]
+        chosen = self._choose(shares)
+        if self._around:
+            return self._meter.measure_all(list(dict.fromkeys(c.part.around(c.index) for c in chosen)), rho=self._measure)
+        return [self._meter.measure(Symmetric(tuple(single(c) for c in chosen)), rho=self._measure)]
+
+    def _choose(self, shares: Sequence[np.ndarray]) -> list[Choice]:
+        # TOP-K: to be `select(..., distinct=True)` once the meter draws without replacement; a query drawn twice is measured once.
+        drawn = self._meter.select(self._parts, shares, rho=self._select, draws=self._queries)
+        return list({(id(c.part), c.index): c for c in drawn}.values())
+
+
+def single(choice: Choice) -> Query:
+    """The chosen query by itself: a cell of a marginal, or a member of a batch."""
+    if isinstance(choice.part, (Marginal, Symmetric)):
+        return choice.part.query(choice.index)
+    raise NotSupported(f"Queries of the kind {choice.part.kind} cannot be measured one by one.")
 
 
 class InTurn:
