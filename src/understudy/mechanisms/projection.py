@@ -26,7 +26,7 @@ class Projection(Mechanism):
     Attributes:
         relaxed_rows: how many rows to fit.
         parameterisation: ``softmax`` or ``sparsemax``.
-        rate: Adam's learning rate; ``None`` for 0.1 with softmax, 0.01 with sparsemax.
+        rate: Adam's learning rate; ``None`` for 0.3 with softmax, 0.03 with sparsemax: there is one fit, from a cold start.
         steps: most passes over all answers.
         most_queries: the largest workload to fit whole.
     """
@@ -34,7 +34,7 @@ class Projection(Mechanism):
     relaxed_rows: int = 300
     parameterisation: str = "softmax"
     rate: float | None = None
-    steps: int = 100
+    steps: int = 60
     most_queries: int = 20_000_000
 
     name: ClassVar[str] = "projection"
@@ -55,4 +55,4 @@ class Projection(Mechanism):
 
     @property
     def _fit(self) -> Fit:
-        return Fit(relaxed_rows=self.relaxed_rows, parameterisation=self.parameterisation, rate=self.rate, steps=self.steps)
+        return Fit(relaxed_rows=self.relaxed_rows, parameterisation=self.parameterisation, rate=self.rate, steps=self.steps, haste=3)

@@ -38,7 +38,6 @@ class Rap(Mechanism):
         parameterisation: ``softmax``, or the paper's ``sparsemax``.
         rate: Adam's learning rate; ``None`` for 0.1 with softmax, 0.01 with sparsemax.
         steps: most Adam steps a round.
-        around: measure whole marginals around the chosen cells, for the same charge; not what the paper does.
         most_queries: the largest workload to answer in every round.
     """
 
@@ -48,8 +47,7 @@ class Rap(Mechanism):
     parameterisation: str = "softmax"
     rate: float | None = None
     steps: int = 300
-    around: bool = False
-    most_queries: int = 50_000_000
+    most_queries: int = 20_000_000
 
     name: ClassVar[str] = "rap"
     summary: ClassVar[str] = "selects and measures the worst single queries, fits relaxed rows to them; large domains, any queries"
@@ -74,7 +72,7 @@ class Rap(Mechanism):
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         rounds, queries = self._plan(meter.left, meter.rows, brief.workload.size)
         half = meter.left / (2 * rounds)
-        query = WorstSeveral(meter, list(brief.workload), queries=queries, select=half, measure=half, around=self.around)
+        query = WorstSeveral(meter, list(brief.workload), queries=queries, select=half, measure=half)
         data = RelaxedRows(brief.schema, self._fit, rows=meter.rows, rng=rng)
         return play(data, query, rounds=rounds, watcher=watcher)
 

@@ -46,24 +46,18 @@ class WorstFirst:
 
 
 class WorstSeveral:
-    """SELECT several queries on which the model is most wrong, then MEASURE each by itself.
+    """SELECT several queries on which the model is most wrong, then MEASURE each of them by itself.
 
-    A query that was measured before may be chosen again: it is paid for and gets fresh noise. With ``around``, what lies around
-    the chosen queries (whole marginals) is measured for the same charge.
+    A query that was measured in an earlier round may be chosen again; it is paid for and gets fresh noise.
     """
 
-    def __init__(
-        self, meter: Meter, parts: Sequence[QueryClass], *, queries: int, select: Fraction, measure: Fraction, around: bool = False
-    ) -> None:
-        self._meter, self._parts, self._around = meter, list(parts), around
+    def __init__(self, meter: Meter, parts: Sequence[QueryClass], *, queries: int, select: Fraction, measure: Fraction) -> None:
+        self._meter, self._parts = meter, list(parts)
         self._queries, self._select, self._measure = queries, select, measure
 
     def point(self, model: Model) -> Sequence[Finding]:
-        shares = [model.shares(part) for part in self._parts]
-        chosen = self._choose(shares)
-        if self._around:
-            return self._meter.measure_all(list(dict.fromkeys(c.part.around(c.index) for c in chosen)), rho=self._measure)
-        return [self._meter.measure(Symmetric(tuple(single(c) for c in chosen)), rho=self._measure)]
+        chosen = self._choose([model.shares(part) for part in self._parts])
+        return [self._meter.measure(Symmetric(tuple(single(choice) for choice in chosen)), rho=self._measure)]
 
     def _choose(self, shares: Sequence[np.ndarray]) -> list[Choice]:
         # TOP-K: to be `select(..., distinct=True)` once the meter draws without replacement; a query drawn twice is measured once.

@@ -21,6 +21,7 @@ from understudy.queries.base import QueryClass
 from understudy.queries.relaxed import Chances, Relaxed
 from understudy.queries.workload import Workload
 from understudy.schema import Schema
+from understudy.tally import DENSE_CELLS
 
 GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples spread evenly over the unit interval, however many there are
 ENOUGH = 0.5  # a mean squared residual of this many noise variances: to fit closer is to fit noise
@@ -38,12 +39,14 @@ class Fit:
         parameterisation: ``softmax`` or ``sparsemax``.
         rate: Adam's learning rate; ``None`` for 0.1 with softmax, 0.01 with sparsemax.
         steps: most passes over the measurements in one round.
+        haste: how many times those learning rates, when none is given.
     """
 
     relaxed_rows: int
     parameterisation: str
     rate: float | None
     steps: int
+    haste: float = 1.0
 
     @property
     def form(self) -> Parameterisation:
@@ -66,6 +69,8 @@ class Fit:
             )
         for part in work:
             relaxed(part)
+            if part.size > DENSE_CELLS:
+                raise NotSupported(f"{name} holds each marginal whole, at most {DENSE_CELLS:,} cells; one here has {part.size:,}.")
 
 
 class RelaxedModel:
@@ -142,7 +147,8 @@ class RelaxedRows:
     def __init__(self, schema: Schema, fit: Fit, *, rows: int, rng: np.random.Generator) -> None:
         self._schema, self._fitting, self._rows, self._rng = schema, fit, rows, rng
         starts = np.concatenate([[0], np.cumsum(schema.shape)]).astype(np.int64)
-        self._free = rng.normal(0, fit.form.spread, (int(starts[-1]), fit.relaxed_rows)).astype(np.float32)
+        spreads = np.repeat([fit.form.spread(size) for size in schema.shape], schema.shape)
+        self._free = (spreads[:, None] * rng.standard_normal((int(starts[-1]), fit.relaxed_rows))).astype(np.float32)
         self._chances = Chances(np.empty_like(self._free), starts)
         self._targets: list[Target] = []
         self._normalise(self._spans(range(len(schema))))
@@ -165,7 +171,7 @@ class RelaxedRows:
         """Passes of Adam until the noise is reached or nothing improves; the best table seen is kept."""
         spans = self._spans(sorted({c for target in self._targets for c in target.part.columns}))
         answers = sum(target.part.size for target in self._targets)
-        adam = Adam(self._free, self._fitting.rate or self._fitting.form.rate)
+        adam = Adam(self._free, self._fitting.rate or self._fitting.haste * self._fitting.form.rate)
         best, kept, settled = math.inf, self._free.copy(), 0
         for _ in range(self._fitting.steps):
             before, loss = self._free.copy(), 0.0

@@ -16,14 +16,14 @@ class Parameterisation:
     Attributes:
         chances: ``chances(free, out)`` fills in the distributions.
         pull: ``pull(chances, slopes)`` turns slopes of the chances into slopes of the free numbers, in place.
-        spread: standard deviation of the free numbers at the start. Rows must differ to part ways; but a value whose
-            sparsemax is 0 has no slope, so that one starts with next to none.
+        spread: ``spread(size)`` is the standard deviation of the free numbers of a column of that size at the start. Rows
+            must differ to part ways; but a value whose sparsemax is 0 has no slope and would never come back.
         rate: Adam's learning rate on this scale.
     """
 
     chances: Callable[[np.ndarray, np.ndarray], None]
     pull: Callable[[np.ndarray, np.ndarray], None]
-    spread: float
+    spread: Callable[[int], float]
     rate: float
 
 
@@ -77,6 +77,6 @@ def _pull_sparsemax(chances: np.ndarray, slopes: np.ndarray) -> None:
 
 
 PARAMETERISATIONS = {
-    "softmax": Parameterisation(softmax, _pull_softmax, spread=1.0, rate=0.1),
-    "sparsemax": Parameterisation(sparsemax, _pull_sparsemax, spread=0.001, rate=0.01),
+    "softmax": Parameterisation(softmax, _pull_softmax, spread=lambda size: 1.0, rate=0.1),
+    "sparsemax": Parameterisation(sparsemax, _pull_sparsemax, spread=lambda size: 0.3 / size, rate=0.01),
 }
