@@ -31,6 +31,7 @@ bench: $(STAMP)  ## each prints a table; ../shared/data is used when it is there
 	$(BIN)/python -m bench.noise
 	$(BIN)/python -m bench.sources
 	$(BIN)/python -m bench.accuracy
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.rap
 
 clean:
 	rm -rf $(VENV) demo-release .pytest_cache .mypy_cache .ruff_cache

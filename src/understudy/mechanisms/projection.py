@@ -27,14 +27,14 @@ class Projection(Mechanism):
         relaxed_rows: how many rows to fit.
         parameterisation: ``softmax`` or ``sparsemax``.
         rate: Adam's learning rate; ``None`` for 0.3 with softmax, 0.03 with sparsemax: there is one fit, from a cold start.
-        steps: most passes over all answers.
+        steps: most Adam steps, each on at most half a million answers.
         most_queries: the largest workload to fit whole.
     """
 
     relaxed_rows: int = 300
     parameterisation: str = "softmax"
     rate: float | None = None
-    steps: int = 60
+    steps: int = 450
     most_queries: int = 20_000_000
 
     name: ClassVar[str] = "projection"

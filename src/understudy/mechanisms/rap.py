@@ -24,7 +24,7 @@ from understudy.privacy import Meter
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
 
-USUAL_ROUNDS = 10  # more cost time and, on ADULT, gain little
+USUAL_ROUNDS = 20  # queries chosen together are often alike; more rounds than this gain little on ADULT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Rap(Mechanism):
     """Data player: relaxed rows. Query player: several worst queries at a time, each measured.
 
     Attributes:
-        rounds: T; ``None`` for 10, or fewer when there is little to choose.
+        rounds: T; ``None`` for 20, or fewer when there is little to choose.
         queries_per_round: K; ``None`` for the public rule in ``_plan``.
         relaxed_rows: n', how many rows to fit; the paper's 1000 is slower and no better.
         parameterisation: ``softmax``, or the paper's ``sparsemax``.

@@ -38,7 +38,7 @@ class Fit:
         relaxed_rows: n', how many rows.
         parameterisation: ``softmax`` or ``sparsemax``.
         rate: Adam's learning rate; ``None`` for 0.1 with softmax, 0.01 with sparsemax.
-        steps: most passes over the measurements in one round.
+        steps: most Adam steps in one round (about; a pass over the measurements is finished).
         haste: how many times those learning rates, when none is given.
     """
 
@@ -173,7 +173,7 @@ class RelaxedRows:
         answers = sum(target.part.size for target in self._targets)
         adam = Adam(self._free, self._fitting.rate or self._fitting.haste * self._fitting.form.rate)
         best, kept, settled = math.inf, self._free.copy(), 0
-        for _ in range(self._fitting.steps):
+        for _ in range(math.ceil(self._fitting.steps * min(1, STEP_CELLS / answers))):
             before, loss = self._free.copy(), 0.0
             for batch in self._batches():
                 loss += self._step(batch, adam, spans)
@@ -223,7 +223,7 @@ class Adam:
     spoils answers that nobody measured.
     """
 
-    DAMPING = 0.3
+    DAMPING = 0.03
 
     def __init__(self, free: np.ndarray, rate: float) -> None:
         self._free, self._rate = free, rate

@@ -270,7 +270,7 @@ def _pull_back(
                         for r in range(width):
                             into[r] += here[r] * (there[r] - rest[r])
                     if reach >= 0:
-                        stays, chance = moved[c + base[f]], chances[where[named[f]], lanes]
+                        stays = moved[c + base[f]]
                         for r in range(width):
                             stays[r] += here[r]
                         for e in range(named[f], named[f + 1]):
