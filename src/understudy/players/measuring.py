@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from understudy.errors import NotSupported
 from understudy.game import Finding, Model, QueryPlayer
 from understudy.players.rows import RowModel
-from understudy.privacy import MarginalScore, Meter
+from understudy.privacy import Choice, MarginalScore, Meter
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
+from understudy.queries.symmetric import Query, Symmetric
 from understudy.schema import Schema
 
 KEPT = 1  # of a marginal too wide to hold, at most so many empty cells are expected among those measured
@@ -42,6 +44,29 @@ class WorstFirst:
         shares = [model.shares(part) for part in self._parts]
         (choice,) = self._meter.select(self._parts, shares, rho=self._select)
         return [self._meter.measure(choice.part.around(choice.index), rho=self._measure)]
+
+
+class WorstSeveral:
+    """SELECT several queries on which the model is most wrong, then MEASURE each of them by itself.
+
+    A query that was measured in an earlier round may be chosen again; it is paid for and gets fresh noise.
+    """
+
+    def __init__(self, meter: Meter, parts: Sequence[QueryClass], *, queries: int, select: Fraction, measure: Fraction) -> None:
+        self._meter, self._parts = meter, list(parts)
+        self._queries, self._select, self._measure = queries, select, measure
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        shares = [model.shares(part) for part in self._parts]
+        chosen = self._meter.select(self._parts, shares, rho=self._select, draws=self._queries, distinct=True)
+        return [self._meter.measure(Symmetric(tuple(single(choice) for choice in chosen)), rho=self._measure)]
+
+
+def single(choice: Choice) -> Query:
+    """The chosen query by itself: a cell of a marginal, or a member of a batch."""
+    if isinstance(choice.part, (Marginal, Symmetric)):
+        return choice.part.query(choice.index)
+    raise NotSupported(f"Queries of the kind {choice.part.kind} cannot be measured one by one.")
 
 
 class WorstMarginal:

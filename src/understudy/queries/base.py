@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from understudy.queries.relaxed import Relaxed
 from understudy.schema import Schema
 from understudy.tally import Counts, Verbs
 
@@ -56,6 +57,10 @@ class QueryClass(ABC):
     @abstractmethod
     def l2_squared(self, neighbours: Neighbours) -> int:
         """Bound on the squared L2 distance between the count vectors of two neighbouring tables."""
+
+    def relaxed(self) -> Relaxed | None:
+        """The same queries on relaxed rows, with gradients; None when the class has no such form."""
+        return None
 
     @abstractmethod
     def describe(self, schema: Schema, index: int) -> str:

@@ -11,8 +11,12 @@ import numpy as np
 
 from understudy.errors import WorkloadError
 from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.relaxed import RelaxedTable
+from understudy.queries.symmetric import Literal, Query, all_of
 from understudy.schema import Schema
 from understudy.tally import Counts, Verbs
+
+ALWAYS = Query((Literal(0, 0),), (1, 1))  # the only cell of the marginal of no columns: every row
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,14 @@ class Marginal(QueryClass):
         if neighbours is Neighbours.ADD_REMOVE_ONE:
             return 1
         return 2 if self.positions else 0
+
+    def relaxed(self) -> RelaxedTable:
+        return RelaxedTable(self.positions, self.shape)
+
+    def query(self, index: int) -> Query:
+        """One cell as a query of its own."""
+        literals = [Literal(position, code) for position, code in zip(self.positions, self.cell(index), strict=True)]
+        return all_of(*literals) if literals else ALWAYS
 
     def cell(self, index: int) -> tuple[int, ...]:
         """The codes of one cell."""

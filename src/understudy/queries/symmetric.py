@@ -20,6 +20,7 @@ import numpy as np
 
 from understudy.errors import WorkloadError
 from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.relaxed import Factor, RelaxedQueries
 from understudy.schema import Schema
 from understudy.tally import Counts, Verbs
 
@@ -46,6 +47,20 @@ class Query:
 
     def __invert__(self) -> Query:
         return Query(self.literals, tuple(1 - bit for bit in self.table))
+
+    def factors(self) -> tuple[Factor, ...]:
+        """What each column contributes to the count of satisfied literals; literals of one column are not independent."""
+
+        def satisfied(column: int, value: int | None) -> int:
+            return sum((x.value == value) == x.holds for x in self.literals if x.column == column)
+
+        named: dict[int, dict[int, None]] = {}
+        for literal in self.literals:
+            named.setdefault(literal.column, {})[literal.value] = None
+        return tuple(
+            Factor(column, satisfied(column, None), tuple((value, satisfied(column, value)) for value in values))
+            for column, values in named.items()
+        )
 
 
 def all_of(*literals: Literal) -> Query:
@@ -124,6 +139,17 @@ class Symmetric(QueryClass):
 
     def around(self, index: int) -> Symmetric:
         return Symmetric((self.queries[index],))
+
+    def query(self, index: int) -> Query:
+        """One query by itself."""
+        return self.queries[index]
+
+    def relaxed(self) -> RelaxedQueries:
+        return self._relaxed
+
+    @cached_property
+    def _relaxed(self) -> RelaxedQueries:
+        return RelaxedQueries([(query.factors(), query.table) for query in self.queries])
 
     def l2_squared(self, neighbours: Neighbours) -> int:
         return self.size  # every query may change by one, under either relation

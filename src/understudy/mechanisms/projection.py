@@ -1,0 +1,58 @@
+"""The relaxed projection mechanism: everything measured at once, then relaxed rows fitted to it.
+
+The case T = 1 of Aydore et al. (2021, Algorithm 2), a relaxation of Nikolov, Talwar and Zhang (2013). The paper pays for every
+cell by itself, m/(2 rho) as the variance; a whole marginal has one L2 sensitivity, so M of them cost M/rho (replace-one) with the same rho.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from understudy.errors import NotSupported
+from understudy.game import Played, Watcher, play
+from understudy.mechanisms.base import Brief, Mechanism
+from understudy.players.measuring import MeasureAll
+from understudy.players.relaxed import Fit, RelaxedRows
+from understudy.privacy import Meter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Projection(Mechanism):
+    """Data player: relaxed rows. Query player: the whole workload at once.
+
+    Attributes:
+        relaxed_rows: how many rows to fit.
+        parameterisation: ``softmax`` or ``sparsemax``.
+        rate: Adam's learning rate; ``None`` for 0.3 with softmax, 0.03 with sparsemax: there is one fit, from a cold start.
+        steps: most Adam steps, each on at most half a million answers.
+        most_queries: the largest workload to fit whole.
+    """
+
+    relaxed_rows: int = 300
+    parameterisation: str = "softmax"
+    rate: float | None = None
+    steps: int = 450
+    most_queries: int = 20_000_000
+
+    name: ClassVar[str] = "projection"
+    summary: ClassVar[str] = "the whole workload measured once, relaxed rows fitted to it; large domains, any queries"
+    reference: ClassVar[str] = "Aydore et al., ICML 2021, Algorithm 2 with T = 1; Nikolov, Talwar and Zhang, STOC 2013"
+
+    def check(self, brief: Brief) -> None:
+        self._fit.check(self.name, brief.workload)
+        if brief.workload.size > self.most_queries:
+            raise NotSupported(
+                f"projection fits every answer of the workload and this one has {brief.workload.size:,} (at most {self.most_queries:,}); "
+                "use fewer or smaller marginals, or the mechanism 'rap'."
+            )
+
+    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
+        query = MeasureAll(meter, list(brief.workload), rho=meter.left)
+        return play(RelaxedRows(brief.schema, self._fit, rows=meter.rows, rng=rng), query, rounds=1, watcher=watcher)
+
+    @property
+    def _fit(self) -> Fit:
+        return Fit(relaxed_rows=self.relaxed_rows, parameterisation=self.parameterisation, rate=self.rate, steps=self.steps, haste=3)
