@@ -218,7 +218,7 @@ def test_no_cells_left_to_fill_and_none_occupied() -> None:
 def test_empty_cells_are_uniform_among_sets_of_them() -> None:
     """Every set of two of the five empty cells as often as any other, whatever lies between them."""
     noise, keys = Noise(), np.array([0, 3, 4, 8])
-    seen: dict[tuple[int, ...], int] = {pair: 0 for pair in itertools.combinations((1, 2, 5, 6, 7), 2)}
+    seen: dict[tuple[int, ...], int] = dict.fromkeys(itertools.combinations((1, 2, 5, 6, 7), 2), 0)
     for _ in range(5000):
         seen[tuple(sorted(wide._empty_cells(noise, 9, keys, 2).tolist()))] += 1
     assert fits(np.array(list(seen.values())), np.full(10, 500.0))
