@@ -11,7 +11,7 @@ import pytest
 
 from laws import renyi
 from understudy.errors import ParameterError
-from understudy.privacy.exponential import MOST_NATS, ScoreTable, draw
+from understudy.privacy.exponential import MOST_NATS, ScoreTable, _groups, draw
 from understudy.privacy.noise import Noise
 
 ORDERS = (1.01, 2, 8, 64)
@@ -175,3 +175,11 @@ def test_distinct_draws_exhaust_large_groups() -> None:
     table = ScoreTable.within(Fraction(1, 2), 1, 9)
     scores = np.repeat([9, 3, 9], [40, 5, 60])
     assert sorted(draw(Noise(), scores, table, 105, distinct=True).tolist()) == list(range(105))
+
+
+def test_groups_are_the_same_by_either_way_of_finding_them() -> None:
+    scores = np.random.default_rng(0).integers(0, 300, 5000)
+    want = np.unique(scores, return_counts=True)
+    for top in (300, 1 << 16, (1 << 16) + 1, 1 << 30):
+        values, sizes = _groups(scores, top)
+        assert np.array_equal(values, want[0]) and sizes == want[1].tolist()

@@ -584,6 +584,31 @@ def test_whatever_breaks_while_looking_becomes_one_fixed_sentence() -> None:
     assert "13579" not in str(caught.value) and caught.value.__context__ is None and caught.value.__cause__ is None
 
 
+def test_whatever_breaks_while_counting_rows_becomes_the_same_sentence() -> None:
+    class Breaks(MemorySource):
+        def count(self, column_sets: Sequence[tuple[int, ...]]) -> list[Counts]:
+            raise ValueError("the cell was 13579")
+
+    part = Marginal.of(TINY, ["x"])
+    for verb in (lambda m: m.rows, lambda m: m.select([part], [np.zeros(2)], rho=1), choose, lambda m: m.measure(part, rho=1)):
+        meter = Meter(
+            Breaks(BASE, TINY), neighbours=REPLACE, ledger=ProcessLedger(), play=Cost(Fraction(1)), certify=Fraction(1), label="t"
+        )
+        with pytest.raises(SourceError, match="could not be read to the end") as caught:
+            verb(meter)
+        assert "13579" not in str(caught.value) and caught.value.__context__ is None and caught.value.__cause__ is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_absurd_shares_are_taken_for_the_nearer_end_without_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = captured(monkeypatch)
+    part, multiplier = Marginal.of(TINY, ["y", "x"]), 2**38
+    for share in (np.array([np.inf, -np.inf, np.nan, 1e308]), np.array([np.inf, -9, np.nan, 6e4], np.float16)):
+        meter_on(BASE).select([part], [share], rho=Fraction(1, 100), multiplier=multiplier)
+        counts = part.counts(CodedRows(BASE, TINY.shape)).dense()
+        assert seen[-1][0].tolist() == (multiplier * np.abs(counts - np.array([3, 0, 0, 3]))).tolist()
+
+
 def test_a_multiplier_must_be_a_sensible_whole_number() -> None:
     for multiplier in (1.5, 2**45, 0):
         with pytest.raises(ParameterError):

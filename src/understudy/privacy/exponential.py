@@ -109,9 +109,9 @@ def draw(noise: Noise, scores: np.ndarray, table: ScoreTable, draws: int, *, dis
 
 
 def _groups(clipped: np.ndarray, top: int) -> tuple[np.ndarray, list[int]]:
-    """The scores that occur and how many candidates have each; how they are found depends on public numbers only."""
-    if top <= min(1 << 26, max(1 << 16, 4 * len(clipped))):
-        counted = np.bincount(clipped)
+    """The scores that occur and how many candidates have each. Which way they are found, and the tally, depend on public numbers only."""
+    if top <= min(1 << 24, max(1 << 16, 4 * len(clipped))):
+        counted = np.bincount(clipped, minlength=top + 1)
         values = np.flatnonzero(counted)
         return values, counted[values].tolist()
     values, sizes = np.unique(clipped, return_counts=True)

@@ -7,11 +7,12 @@ under its name in PROOFS.md.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from understudy.queries.marginal import Marginal
 from understudy.sources import Source
 from understudy.tally import DENSE_CELLS, LARGEST_TABLE, Counts
 
+Seen = TypeVar("Seen")
 EVERYBODY = Marginal((), ())
 LARGEST_SCORE = 2**40  # far below what 64-bit arithmetic could wrap
 KEPT = 20_000  # empty cells that exceed the threshold of a wide marginal, on average
@@ -131,7 +133,8 @@ class Meter:
         if self._rows is None:
             if self.neighbours is Neighbours.ADD_REMOVE_ONE:
                 raise ParameterError("The number of rows is private here; it must be released with release_total first.")
-            self._rows = public_rows(self._open_source())
+            source = self._open_source()
+            self._rows = _guarded(lambda: public_rows(source))
         return self._rows
 
     @property
@@ -337,31 +340,26 @@ class Meter:
 
     def _look(self, parts: Sequence[QueryClass]) -> list[Counts]:
         source = self._open_source()
-        unseen = list(dict.fromkeys(part for part in parts if part not in self._exact))
-        failed = False
-        try:
-            tables = [part for part in unseen if isinstance(part, Marginal)]
-            found = source.count([part.positions for part in tables]) if tables else []  # all in one pass over the data
-            while found:  # one at a time, so that the wide form of each table goes as soon as the narrow one is made
-                self._exact[tables.pop()] = compact(found.pop())
-            for part in unseen:
-                if part not in self._exact:
-                    self._exact[part] = compact(part.counts(source))
-        except Exception:
-            failed = True
-        if failed:  # raised out here so that no foreign message, which may quote a cell, travels along
-            raise SourceError(
-                "The table could not be read to the end; check that its files are complete and of the format their names say."
-            )
+        _guarded(lambda: self._count(source, list(dict.fromkeys(part for part in parts if part not in self._exact))))
         exact = [self._exact[part] for part in parts]
         if any(counts.cells != part.size for counts, part in zip(exact, parts, strict=True)):
             raise ParameterError("These queries are written for another schema than the table's.")
         return exact
 
+    def _count(self, source: Source, unseen: Sequence[QueryClass]) -> None:
+        tables = [part for part in unseen if isinstance(part, Marginal)]
+        found = source.count([part.positions for part in tables]) if tables else []  # all in one pass over the data
+        while found:  # one at a time, so that the wide form of each table goes as soon as the narrow one is made
+            self._exact[tables.pop()] = compact(found.pop())
+        for part in unseen:
+            if part not in self._exact:
+                self._exact[part] = compact(part.counts(source))
+
     def _whole(self, share: np.ndarray, multiplier: int) -> np.ndarray:
         """A model's answers as whole rows, inside what counts can be: public arithmetic."""
         top = multiplier * self.rows
-        return np.clip(np.rint(np.nan_to_num(share) * top), 0, top).astype(np.int64)
+        inside = np.clip(np.nan_to_num(np.asarray(share, np.float64)), 0, 1)  # first: an absurd share times top would overflow
+        return np.rint(inside * top).astype(np.int64)
 
     def _open_source(self) -> Source:
         if self._source is None:
@@ -373,6 +371,14 @@ class Meter:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A meter holds sensitive counts and is never pickled or copied.")
+
+
+def _guarded(look: Callable[[], Seen]) -> Seen:
+    """What a look at the table gives; whatever goes wrong in it becomes one fixed sentence."""
+    with contextlib.suppress(Exception):
+        return look()
+    # Raised out here so that no foreign message, which may quote a cell, travels along.
+    raise SourceError("The table could not be read to the end; check that its files are complete and of the format their names say.")
 
 
 def public_rows(source: Source) -> int:
