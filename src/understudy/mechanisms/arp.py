@@ -25,9 +25,10 @@ from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
 
 ROUNDS = 30
-SMALL_NOISE = 0.004  # one-shot while the noise of a cell is below this share of the rows
+SMALL_NOISE = 0.008  # one-shot while the noise of a cell is below this share of the rows
 CANDIDATE_CELLS = 20_000  # a wider marginal is mostly noise; its sub-marginals are candidates instead
-ALL_CELLS = 50_000_000  # of all candidates, or of everything measured at once
+ALL_CELLS = 50_000_000  # of all candidates
+AT_ONCE_CELLS = 10_000_000  # of everything measured at once: rows are fitted to each of them
 CLOSURE = 3  # candidates have at most so many columns
 SINGLE_SHARE = Fraction(1, 4)  # of what the 1-ways leave, for queries over too many columns to be part of a marginal
 
@@ -81,7 +82,7 @@ class Arp(Mechanism):
         tables, candidates = own_tables(brief), closure(brief)
         if self.adaptive is not None or not candidates:
             return bool(self.adaptive) and bool(candidates)
-        if sum(part.size for part in tables) > ALL_CELLS:
+        if sum(part.size for part in tables) > AT_ONCE_CELLS:
             return True
         return self._sigma_at_once(brief, rho) > SMALL_NOISE * people and len(tables) > self.rounds / 2
 

@@ -14,12 +14,12 @@ from understudy.privacy import Measurement
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.schema import Schema
-from understudy.synthesis.evidence import SUMS_UP_TO, Evidence
-from understudy.synthesis.rowfit import Target, fit_rows
+from understudy.synthesis.evidence import SUMS_UP_TO, Evidence, plant
+from understudy.synthesis.rowfit import TableTarget, Target, fit_rows
 from understudy.tally import DENSE_CELLS, CodedRows, Counts, count_cells
 
 ROWS = 20_000  # fitted during play
-HEAT = 0.6  # of the finest sigma measured
+HEAT = 0.45  # of the finest sigma measured
 LAST_SWEEPS = 3
 MOST_FITTED = 200_000  # beyond this, fitted rows are repeated
 
@@ -106,10 +106,13 @@ class RowPlayer:
         return RowModel(self._schema, self._rows(), self._fitted())
 
     def learn(self, findings: Sequence[Finding]) -> None:
+        wide = len(self._evidence.wide)
         for finding in findings:
             if isinstance(finding, Measurement):
                 self._evidence.add(finding)
         self._refit()
+        if len(self._evidence.wide) > wide:
+            self._plant(wide)
 
     def result(self) -> RowModel:
         return self.propose()
@@ -135,6 +138,14 @@ class RowPlayer:
         if self._evidence.wide or self._evidence.single:
             self._fit()
         fresh.clear()
+
+    def _plant(self, known: int) -> None:
+        """Fill the cells of new wide tables, then let everything settle around them."""
+        scale = self._people / self._count
+        for target in list(self._evidence.other_targets(self._rows(), scale))[known : len(self._evidence.wide)]:
+            assert isinstance(target, TableTarget)
+            plant(self._rows(), target, scale, self._rng)
+        self._fit()
 
     def _fit(self, columns: Sequence[int] | None = None) -> None:
         fit = self._fitted()

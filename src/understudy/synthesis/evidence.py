@@ -25,6 +25,7 @@ SUMS_UP_TO = 2  # sub-marginals of at most so many columns are pooled
 LESS_THAN_LARGEST = 0.8  # sigmas below the largest noise to expect, from where a cell is believed in full
 GUESS = 1.0  # a cell is guessed to be off by about this share of itself ...
 GUESS_WORTH = 20.0  # ... a guess worth as much as so many cells
+LARGE = 5.0  # a cell of more sigmas than this is believed more than by half in any case
 
 
 @dataclass
@@ -113,8 +114,9 @@ def believed(noisy: np.ndarray, model: np.ndarray, sigma: float) -> tuple[np.nda
     """(what to aim for, how much of the noisy value is in it): noisy cells pulled toward the model.
 
     How far cells of one size are off is itself estimated, from how much more than sigma they scatter around
-    the model (empirical Bayes, cells grouped by the model's count in powers of two). A cell far beyond its noise
-    is believed in full: pulling it even a little would cost more than the noise of the few that get there by chance.
+    the model (empirical Bayes, cells grouped by the model's count in powers of two). Large cells are believed in
+    any case, because the largest error is theirs. A cell far beyond its noise is believed in full: pulling it even
+    a little would cost more than the noise of the few that get there by chance.
     """
     gap = noisy - model
     largest = math.sqrt(2 * math.log(max(len(noisy), 2)))  # of so many noises, in sigmas, about
@@ -125,7 +127,8 @@ def believed(noisy: np.ndarray, model: np.ndarray, sigma: float) -> tuple[np.nda
     cells = np.bincount(group[~certain], minlength=groups)
     typical = np.where(np.arange(groups) == 0, 0.5, 0.75 * 2.0 ** np.arange(groups))  # people in a cell of the group
     off = np.maximum((scatter + GUESS_WORTH * (GUESS * typical) ** 2) / (cells + GUESS_WORTH), 0.0)
-    trust = np.where(certain, 1.0, (off / (off + sigma**2))[group])
+    trust = np.maximum((off / (off + sigma**2))[group], model**2 / (model**2 + (LARGE * sigma) ** 2))
+    trust = np.where(certain, 1.0, trust)
     return model + trust * gap, trust
 
 
@@ -144,6 +147,21 @@ def _wide_target(measurement: Measurement, rows: np.ndarray, scale: float) -> Ta
     people = np.concatenate([measurement.counts, np.full(len(extra), measurement.threshold)]).astype(np.float64)
     order = np.argsort(keys)
     return TableTarget(part.positions, part.shape, people[order], np.full(len(keys), 1 / sigma**2), keys[order])
+
+
+def plant(rows: np.ndarray, target: TableTarget, scale: float, rng: np.random.Generator) -> None:
+    """Put rows into the listed cells of a wide table that lack people.
+
+    One column at a time never gets there: until all but one of its columns agree, a row does not see the cell.
+    """
+    assert target.keys is not None
+    numbers = cell_numbers(rows, target.positions, target.shape)
+    free = rng.permutation(np.flatnonzero(~np.isin(numbers, target.keys)))
+    there = np.bincount(np.searchsorted(target.keys, numbers[np.isin(numbers, target.keys)]), minlength=len(target.keys))
+    lacking = np.maximum(np.rint(target.people / scale - there), 0).astype(np.int64)
+    cells = np.repeat(target.keys, lacking)[: len(free)]
+    codes = np.column_stack([cells // stride % size for stride, size in zip(target.strides, target.shape, strict=True)])
+    rows[free[: len(cells), None], list(target.positions)] = codes
 
 
 def _smaller(width: int, up_to: int) -> Iterator[Sequence[int]]:

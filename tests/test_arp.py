@@ -1,0 +1,130 @@
+"""arp, gaussian, auto and plan: public rules, and figures on the comparison data when it is there."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from bench.accuracy import SHARED, measuring_stick
+from click.testing import CliRunner
+
+import understudy as us
+from understudy.cli.main import main
+from understudy.mechanisms.arp import CANDIDATE_CELLS, Arp, closure, own_tables, single_queries
+from understudy.mechanisms.base import Brief
+from understudy.mechanisms.choose import choose
+from understudy.queries.base import Neighbours
+from understudy.queries.symmetric import Literal, at_least
+
+WIDE = us.Schema.from_domain(dict.fromkeys("abcdef", 30))
+
+
+def brief(schema: us.Schema, workload: str | us.Workload) -> Brief:
+    work = us.Workload.parse(workload, schema) if isinstance(workload, str) else workload
+    return Brief(schema=schema, workload=work, neighbours=Neighbours.REPLACE_ONE)
+
+
+def test_candidates_are_the_workload_and_what_lies_below_it() -> None:
+    found = closure(brief(WIDE, us.explicit(WIDE, columns=[("c", "a", "b"), ("a", "d")])))
+    assert {t.positions for t in found} == {(0, 1), (0, 2), (1, 2), (0, 3)}  # 27,000 cells of three columns are too many
+    assert all(t.size <= CANDIDATE_CELLS for t in found)
+    assert [t.positions for t in own_tables(brief(WIDE, us.explicit(WIDE, columns=[("c", "a", "b"), ("a",)])))] == [(0, 1, 2)]
+
+
+def test_queries_over_few_columns_ride_on_a_marginal_and_wide_ones_are_measured_alone() -> None:
+    narrow, wide = at_least(1, Literal(0, 1), Literal(1, 2)), at_least(2, *(Literal(c, 0) for c in range(6)))
+    asked = brief(WIDE, us.explicit(WIDE, queries=[narrow, wide]))
+    assert [t.positions for t in own_tables(asked)] == [(0, 1)]
+    (alone,) = single_queries(asked)
+    assert alone.size == 1
+
+
+def test_the_rule_is_public_and_looks_at_noise_and_size() -> None:
+    ask = brief(WIDE, "2-way:40@1+3-way:15@1")
+    arp = Arp()
+    assert arp.is_adaptive(ask, Fraction(1, 10_000), 50_000)
+    assert not arp.is_adaptive(brief(WIDE, "2-way"), Fraction(1, 10), 50_000)
+    assert not Arp(adaptive=False).is_adaptive(ask, Fraction(1, 10_000), 50_000)
+    assert not arp.is_adaptive(brief(WIDE, "1-way"), Fraction(1, 10_000), 50)
+    assert choose(brief(WIDE, "1-way"))[0].name == "independent" and choose(ask)[0].name == "arp"
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_arp_learns_dependence_and_spends_what_it_may(adaptive: bool, neighbours: Neighbours) -> None:
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 4, (20_000, 5))
+    table[:, 1] = table[:, 0]
+    table[:, 3] = (table[:, 2] + (rng.random(20_000) < 0.1)) % 4
+    made = us.release(
+        table,
+        schema=dict.fromkeys("abcde", 4),
+        epsilon=1,
+        delta=1e-9,
+        workload="3-way",
+        mechanism="arp",
+        parameters={"adaptive": adaptive, "rounds": 12},
+        neighbours=str(neighbours),
+    )
+    assert made.certificate.alpha < 0.03
+    assert Fraction(made.manifest["spent"]["rho"]) > Fraction(made.manifest["budget"]["rho"]) * Fraction(95, 100)
+    assert (made.manifest["selections"] == 12) == adaptive
+
+
+@pytest.mark.parametrize("bad", [{"rounds": 0}, {"rounds": True}, {"first": 1.5}, {"selecting": 0}, {"first": "half"}])
+def test_arp_refuses_bad_parameters(bad: dict[str, object]) -> None:
+    with pytest.raises(us.ParameterError, match="arp needs"):
+        us.release(np.zeros((50, 2), int), schema={"a": 2, "b": 2}, epsilon=1, mechanism="arp", parameters=bad)
+
+
+# ---------------------------------------------------------------------- plan
+
+
+def test_plan_needs_no_data_and_warns() -> None:
+    good = us.plan(WIDE, rows=100_000, epsilon=1, workload="2-way")
+    assert good.mechanism == "arp" and not good.warnings and good.noise is not None and 0 < good.noise < 0.01
+    poor = us.plan(WIDE, rows=200, epsilon=0.05, workload="3-way")
+    assert any("mostly noise" in warning for warning in poor.warnings) and any("few" in warning for warning in poor.warnings)
+    unknown = us.plan(WIDE, rows=1000, epsilon=1, mechanism="independent")
+    assert unknown.noise is None and "certificate" in unknown.warnings[0]
+    with pytest.raises(us.ParameterError, match="rows must be"):
+        us.plan(WIDE, rows=0, epsilon=1)
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 2])
+def test_plan_foretells_the_noise_of_the_release(epsilon: float) -> None:
+    schema = us.Schema.from_domain(dict.fromkeys("abcdefgh", 5))
+    table = np.random.default_rng(0).integers(0, 5, (3000, 8))
+    foretold = us.plan(schema, rows=3000, epsilon=epsilon, workload="2-way")
+    made = us.release(table, schema=schema, epsilon=epsilon, workload="2-way")
+    sigma = max(float(m.sigma) for m in made.measurements if isinstance(m.part, us.Marginal) and len(m.part.positions) == 2)
+    assert foretold.noise is not None and foretold.noise == pytest.approx(sigma / 3000, rel=0.02)
+
+
+def test_plan_on_the_command_line(tmp_path: object) -> None:
+    path = tmp_path / "domain.json"  # type: ignore[operator]
+    path.write_text(json.dumps({"a": 4, "b": 5, "c": 200}))
+    arguments = ["plan", "--schema", str(path), "--rows", "5000", "--epsilon", "0.1", "--workload", "3-way"]
+    shown = CliRunner().invoke(main, arguments)
+    assert shown.exit_code == 0 and "arp" in shown.output and "largest error" in shown.output
+    plain = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).output)
+    assert plain["mechanism"] == "arp" and plain["queries"] == 4000 and plain["rho"] > 0
+    assert CliRunner().invoke(main, [*arguments, "--delta", "2"]).exit_code == 2
+
+
+# ---------------------------------------------------------------------- figures
+
+
+@pytest.mark.skipif(not (SHARED / "workload.py").exists(), reason="the comparison data is not beside this checkout")
+@pytest.mark.parametrize(("epsilon", "largest", "mean"), [(0.1, 0.045, 9e-6), (1, 0.008, 3.7e-6)])
+def test_adult_64_three_way(epsilon: float, largest: float, mean: float) -> None:
+    """One run each; the bounds on the largest error leave room for its scatter (bench.accuracy has means)."""
+    stick = measuring_stick()
+    frame, domain = stick.coded("adult")
+    schema, work = us.Schema.from_domain(domain), stick.workload(domain, 3, 64, 0)
+    made = us.release(frame, schema=schema, workload=us.explicit(schema, columns=work), epsilon=epsilon)
+    errors = stick.errors(frame, made.synthetic.to_pandas(), domain, work)
+    assert made.manifest["mechanism"]["name"] == "arp"
+    assert errors["max"] < largest and errors["mean"] < mean
