@@ -77,7 +77,8 @@ def main() -> None:
     parser.add_argument("--mechanism", nargs="+", default=["auto"])
     asked = parser.parse_args()
     stick, console = measuring_stick(), Console(width=140)
-    table = Table("workload", "mechanism", "epsilon", "max", "mean", "tv", "alpha", "CPU s", title=f"delta 1/n^2, mean of {asked.runs} runs")
+    title = f"delta 1/n^2, mean of {asked.runs} runs"
+    table = Table("workload", "mechanism", "epsilon", "max", "mean", "tv", "alpha", "CPU s", title=title)
     measure(stick, "six", 1.0, "arp", 1)  # compiles
     for case in asked.only:
         for mechanism in asked.mechanism:
