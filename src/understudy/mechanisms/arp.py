@@ -18,13 +18,14 @@ import numpy as np
 from understudy.game import Played, QueryPlayer, Watcher, play
 from understudy.mechanisms.base import Brief, Mechanism, Outlook, check_share, check_whole
 from understudy.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
-from understudy.players.rows import RowPlayer
+from understudy.players.rows import HEAT, RowPlayer
 from understudy.privacy import Meter
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
 
 ROUNDS = 30
+ADAPTIVE_HEAT = 0.8  # hotter than at once: fewer tables leave more open
 SMALL_NOISE = 0.008  # one-shot while the noise of a cell is below this share of the rows
 CANDIDATE_CELLS = 20_000  # a wider marginal is mostly noise; its sub-marginals are candidates instead
 ALL_CELLS = 50_000_000  # of all candidates
@@ -73,7 +74,8 @@ class Arp(Mechanism):
             steps.append(WorstMarginal(meter, candidates, select=each * selecting, measure=each * (1 - selecting)))
         else:
             steps.append(MeasureAll(meter, tables, rho=rest))
-        data = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=2 if adaptive else 3)
+        heat, sweeps = (ADAPTIVE_HEAT, 2) if adaptive else (HEAT, 3)
+        data = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=sweeps, heat=heat)
         rounds = len(steps) - 1 + (self.rounds if adaptive else 1)
         return play(data, InTurn(*steps), rounds=rounds, watcher=watcher)
 
