@@ -121,6 +121,9 @@ def test_noise_is_not_chased_and_what_stands_out_is_believed() -> None:
     assert people[7] == noisy[7] and trust[7] == 1
     others = np.delete(np.arange(4000), 7)
     assert np.mean(np.abs(people - model)[others]) < 0.7 * np.mean(np.abs(noisy - model)[others])
+    small = np.full(4000, 20.0)
+    people, _ = believed(small + rng.normal(0, 50, 4000), small, 50.0)
+    assert np.mean(np.abs(people - small)) < 0.2 * 50 * 0.8  # cells below their noise: next to nothing of it is left
     off, _ = believed(model + rng.normal(0, 400, 4000), model, 50.0)
     assert np.mean(np.abs(off - model)) > 200  # where cells scatter far beyond their noise, they are right and the model is not
 
