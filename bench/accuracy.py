@@ -2,8 +2,8 @@
 
     python -m bench.accuracy [--runs 5] [--only NAME ...] [--epsilon 0.1 1] [--mechanism auto]
 
-Uses the comparison data beside the checkout (never committed); says so and stops when it is not there. The
-constants of the mechanisms were set on other random workloads (seeds 1 and 2) than those measured here (seed 0).
+Uses the comparison data beside the checkout (never committed); says so and stops when it is not there. How far
+the constants of the mechanisms have seen what is measured here is said in docs/arp.md.
 """
 
 from __future__ import annotations

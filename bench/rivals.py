@@ -153,8 +153,8 @@ def parse_workload(text: str) -> tuple[int, int, int]:
 
 def show(kept: dict[str, Any]) -> None:
     """The table, one line for each system and epsilon, the mean over its runs."""
-    table = Table(title=f"{kept['table']}, {kept['workload']}, delta = 1/n^2; runs of each: {kept['runs']}")
-    for name in ("system", "epsilon", "relation", "rho", "largest error", "mean error", "tv", "CPU s", "peak GB"):
+    table = Table(title=f"{kept['table']}, {kept['workload']}, delta = 1/n^2")
+    for name in ("system", "epsilon", "relation", "runs", "rho", "largest error", "mean error", "tv", "CPU s", "peak GB"):
         table.add_column(name, justify="left" if name in ("system", "relation") else "right")
     for label, epsilon in dict.fromkeys((r["system"], r["epsilon"]) for r in kept["results"]):
         mine = [r for r in kept["results"] if (r["system"], r["epsilon"]) == (label, epsilon)]
@@ -173,6 +173,7 @@ def show(kept: dict[str, Any]) -> None:
             name.replace("[", r"\["),
             f"{epsilon:g}",
             mine[0]["relation"],
+            str(len(mine)),  # lines kept from earlier may have another number of runs
             *shown,
             f"{mean('cpu', mine):.0f}",
             f"{mean('gigabytes', mine):.2f}",
@@ -222,7 +223,6 @@ def measure(asked: argparse.Namespace, results: Path) -> None:
     kept: dict[str, Any] = {
         "table": f"ADULT ({len(frame):,} x {len(domain)})",
         "workload": f"{len(work)} {k}-way marginals, seed {seed}",
-        "runs": asked.runs,
         "results": [],
     }
     if asked.keep and results.exists():

@@ -19,7 +19,9 @@ from understudy.queries.base import Neighbours
 from understudy.queries.workload import Workload
 from understudy.schema import Schema
 
-LARGEST_IN_SIGMAS = 3.0  # of the errors of fitted rows: 2 to 3.5 times the noise of a measured count in every case tried
+# The largest error of fitted rows was 2 to 3.5 times the noise of a measured count where all was measured at once; in rounds, where
+# much is never measured, up to 7 times.
+LARGEST_IN_SIGMAS = 3.0
 MOSTLY_NOISE = 0.1  # a largest error beyond this leaves little to see
 SECONDS_A_VISIT = 1e-7  # of one table for one cell of one row, on one core
 BYTES_A_CELL = 40
