@@ -1,0 +1,1 @@
+"""Room 4, solvers over records: which record has the largest sum of weighted queries? They see released values only."""
