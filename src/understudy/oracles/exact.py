@@ -22,7 +22,7 @@ import numpy as np
 
 from understudy.errors import ParameterError
 from understudy.oracles.base import Ended, Found, Instance, Oracle
-from understudy.oracles.plan import Cells, Others, Plan, plan_of
+from understudy.oracles.plan import plan_of, worth_of
 from understudy.oracles.search import Search
 
 CLOSE = 1e-9  # a difference below this share of the value is rounding
@@ -51,9 +51,9 @@ class Exact(Oracle):
         plan = plan_of(instance, dense=False)
         if not len(plan.columns):
             return Found(known.record, known.value, known.value, True, Ended.OPTIMAL)
-        constant, weights = plan.weigh(instance.weights)
+        _, weights = plan.weigh(instance.weights)
         linear = plan.linear(instance.linear, instance.offsets)
-        rest = known.value - _value_of(plan, known.record[plan.columns], weights, linear)  # constants and loose columns
+        rest = known.value - plan.worth(known.record[plan.columns], weights, linear)  # constants and loose columns
         codes, bound, left = _branch(
             plan.sizes, plan.offsets, plan.cells, plan.others, weights, linear, known.record[plan.columns].astype(np.int64), self.work
         )
@@ -63,34 +63,6 @@ class Exact(Oracle):
         if left <= 0:
             return Found(record, value, max(bound + rest, value), False, Ended.LIMIT)
         return Found(record, value, value + CLOSE * (1 + abs(value)), True, Ended.OPTIMAL)
-
-
-def _value_of(plan: Plan, codes: np.ndarray, weights: np.ndarray, linear: np.ndarray) -> float:
-    return float(_worth(plan.offsets, plan.cells, plan.others, weights, linear, codes.astype(np.int64)))
-
-
-@numba.njit(cache=True, nogil=True)
-def _worth(offsets, cells, others, weights, linear, codes):  # type: ignore[no-untyped-def]
-    """What a record is worth without constants."""
-    total = 0.0
-    for c in range(len(codes)):
-        total += linear[offsets[c] + codes[c]]
-    for e in range(len(cells.number)):
-        first = cells.starts[cells.marginal[e]]
-        hit = True
-        for j in range(cells.code_starts[e], cells.code_starts[e + 1]):
-            hit &= codes[cells.columns[first + j - cells.code_starts[e]]] == cells.codes[j]
-        if hit:
-            total += weights[e]
-    for q in range(len(others.tables)):
-        count = 0
-        for u in range(others.starts[q], others.starts[q + 1]):
-            count += others.rests[u]
-            for i in range(others.value_starts[u], others.value_starts[u + 1]):
-                if codes[others.columns[u]] == others.values[i]:
-                    count += others.lifts[i]
-        total += weights[len(cells.number) + q] * others.table[others.tables[q] + count]
-    return total
 
 
 class Node(NamedTuple):
@@ -256,7 +228,7 @@ def _branch(sizes, offsets, cells, others, weights, linear, codes, work):  # typ
     """(best codes, no record is worth more than this, work left: none if the limit was hit)."""
     n, coordinates = len(sizes), len(linear)
     best_codes = codes.copy()
-    best = _worth(offsets, cells, others, weights, linear, codes)
+    best = worth_of(offsets, cells, others, weights, linear, codes)
     node = Node(
         np.ones(coordinates, np.bool_),
         sizes.copy(),
@@ -298,7 +270,7 @@ def _branch(sizes, offsets, cells, others, weights, linear, codes, work):  # typ
                         ahead, c = lead, other
             if c < 0:  # one record is left, and it is better
                 best_codes[:] = node.best
-                best = _worth(offsets, cells, others, weights, linear, best_codes)
+                best = worth_of(offsets, cells, others, weights, linear, best_codes)
             else:
                 taken[depth], pending[depth] = offsets[c] + node.best[c], bound - ahead
                 first, end = firsts[depth], ends[depth]

@@ -82,6 +82,34 @@ class Plan:
             return np.zeros(int(self.offsets[-1]))
         return np.asarray(linear, np.float64)[coordinates(self.columns, self.sizes, offsets)]
 
+    def worth(self, codes: np.ndarray, weights: np.ndarray, linear: np.ndarray) -> float:
+        """What some codes are worth without constants and dense tables."""
+        return float(worth_of(self.offsets, self.cells, self.others, weights, linear, codes.astype(np.int64)))
+
+
+@numba.njit(cache=True, nogil=True)
+def worth_of(offsets, cells, others, weights, linear, codes):  # type: ignore[no-untyped-def]
+    """What codes of the mentioned columns are worth, term by term."""
+    total = 0.0
+    for c in range(len(codes)):
+        total += linear[offsets[c] + codes[c]]
+    for e in range(len(cells.number)):
+        first = cells.starts[cells.marginal[e]]
+        hit = True
+        for j in range(cells.code_starts[e], cells.code_starts[e + 1]):
+            hit &= codes[cells.columns[first + j - cells.code_starts[e]]] == cells.codes[j]
+        if hit:
+            total += weights[e]
+    for q in range(len(others.tables)):
+        count = 0
+        for u in range(others.starts[q], others.starts[q + 1]):
+            count += others.rests[u]
+            for i in range(others.value_starts[u], others.value_starts[u + 1]):
+                if codes[others.columns[u]] == others.values[i]:
+                    count += others.lifts[i]
+        total += weights[len(cells.number) + q] * others.table[others.tables[q] + count]
+    return total
+
 
 def coordinates(columns: np.ndarray, sizes: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """The one-hot coordinates of some columns, one column after the other."""

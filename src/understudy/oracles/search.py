@@ -298,10 +298,10 @@ def _promise(target: int, layout: Layout, state: State, weights: np.ndarray, lin
 
 
 @numba.njit(cache=True, nogil=True)
-def _kick(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray, targets: np.ndarray, cells: int) -> float:
+def _kick(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray, targets: np.ndarray, cells: int, entrants: int) -> float:
     """Make the most promising of a few random queries true; returns what that gained (mostly less than nothing)."""
     target, top = 0, -np.inf
-    for _ in range(ENTRANTS):
+    for _ in range(entrants):
         other = targets[_draw(state, len(targets))]
         promise = _promise(other, layout, state, weights, linear, cells)
         if promise > top:
@@ -435,8 +435,8 @@ def _search(layout, weights_of, linear_of, ladders, cells, restarts, kicks, seed
             _begin(layout, state, weights, ladders)
             _ascend(layout, state, weights, linear, tiny)
             _rest(state)
-            for _ in range(kicks if len(targets) > 0 else 0):
-                gain = _kick(layout, state, weights, linear, targets, cells)
+            for kick in range(kicks if len(targets) > 0 else 0):
+                gain = _kick(layout, state, weights, linear, targets, cells, 1 if kick % 2 == 0 else ENTRANTS)
                 gain += _ascend(layout, state, weights, linear, tiny)
                 if gain < -tiny:  # take it back
                     for i in range(state.marks[2]):

@@ -1,0 +1,163 @@
+"""Solvers that somebody else wrote, kept at arm's length.
+
+They run in a child process with a deterministic limit of work, and a wall clock that kills them when they ignore it. What
+comes back is checked: the record is worth what it is worth here, not what the solver says; a proof that our own local
+search contradicts is no proof. Whatever goes wrong, the answer is the best record known, marked as failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import selectors
+import subprocess
+import sys
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from understudy.errors import ParameterError
+from understudy.oracles import child
+from understudy.oracles.base import Ended, Found, Instance, Oracle, Variants, sub_seed
+from understudy.oracles.plan import plan_of
+from understudy.oracles.program import Program, program_of
+from understudy.oracles.search import Search
+
+GRACE = 5.0  # seconds beyond its own limit, and for starting, before a child is killed
+CLOSE = 1e-6  # solvers' own tolerances, as a share of the value
+
+
+class Worker:
+    """A child process that solves one program after the other; a killed one is replaced when the next program comes."""
+
+    def __init__(self, command: Sequence[str] | None = None) -> None:
+        self.command = list(command or [sys.executable, "-P", str(Path(child.__file__))])
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, wall: float, **message: Any) -> dict[str, np.ndarray] | None:
+        """The child's answer, or None if it died or did not answer in time."""
+        deadline = time.monotonic() + wall + GRACE
+        try:
+            if self.process is None:
+                self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # noqa: S603
+            assert self.process.stdin is not None
+            child.send(self.process.stdin, wall=wall, **message)
+            answer = self._read(deadline)
+        except (OSError, ValueError, EOFError):
+            answer = None
+        if answer is None:
+            self.close()
+        return answer
+
+    def _read(self, deadline: float) -> dict[str, np.ndarray] | None:
+        assert self.process is not None and self.process.stdout is not None
+        received, wanted = bytearray(), 8
+        with selectors.DefaultSelector() as ready:
+            ready.register(self.process.stdout, selectors.EVENT_READ)
+            while len(received) < wanted:
+                if not ready.select(max(0.0, deadline - time.monotonic())):
+                    return None
+                piece = self.process.stdout.read1(1 << 20)  # type: ignore[attr-defined]
+                if not piece:
+                    return None
+                received += piece
+                if wanted == 8 and len(received) >= 8:
+                    wanted = 8 + int.from_bytes(received[:8], "little")
+        return child.receive(io.BytesIO(bytes(received)))
+
+    def close(self) -> None:
+        """End the child, by force."""
+        if self.process is not None:
+            self.process.kill()
+            with contextlib.suppress(OSError):
+                self.process.communicate()
+            self.process = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outside(Oracle):
+    """A solver in a child process; one child serves a whole batch.
+
+    Attributes:
+        work: the deterministic limit, in the solver's own unit.
+        wall: seconds for one instance; a child that takes much longer is killed.
+        start: the local search that finds the record to fall back on.
+        command: what to run instead of the child; for tests.
+    """
+
+    work: float
+    wall: float = 60.0
+    start: Search = Search()
+    command: tuple[str, ...] | None = field(default=None, repr=False)
+
+    solver: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if not (self.work > 0 and self.wall > 0):
+            raise ParameterError(f"{self.name} needs positive limits of work and of wall time.")
+        self.check_installed()
+
+    @abstractmethod
+    def check_installed(self) -> None:
+        """Raise, with the line that installs it, if the solver is not there; it is imported in the child only."""
+
+    def solve(self, instance: Instance, seed: int) -> Found:
+        return self._solve([instance], [seed], [self.start.solve(instance, seed)])[0]
+
+    def solve_many(self, instance: Instance, variants: Variants, seed: int) -> list[Found]:
+        known = self.start.solve_many(instance, variants, seed)
+        return self._solve([variants.of(instance, i) for i in range(len(known))], [sub_seed(seed, i) for i in range(len(known))], known)
+
+    def solve_all(self, instances: Sequence[Instance], seed: int) -> list[Found]:
+        """Instances that have nothing in common, by one child."""
+        seeds = [sub_seed(seed, i) for i in range(len(instances))]
+        return self._solve(instances, seeds, [self.start.solve(one, own) for one, own in zip(instances, seeds, strict=True)])
+
+    def _solve(self, instances: Sequence[Instance], seeds: Sequence[int], known: Sequence[Found]) -> list[Found]:
+        worker = Worker(self.command)
+        try:
+            return [self._one(worker, *each) for each in zip(instances, seeds, known, strict=True)]
+        finally:
+            worker.close()
+
+    def _one(self, worker: Worker, instance: Instance, seed: int, known: Found) -> Found:
+        plan = plan_of(instance, dense=False)
+        if not len(plan.columns):
+            return Found(known.record, known.value, known.value, True, Ended.OPTIMAL)
+        _, weights = plan.weigh(instance.weights)
+        linear = plan.linear(instance.linear, instance.offsets)
+        program = program_of(plan, weights, linear, known.record[plan.columns])
+        hint = (known.record[plan.columns][program.column_of] == program.code_of).astype(np.int64)
+        arrays = {name: getattr(program, name) for name in ("gain", "whole", "starts", "indices", "numbers", "low", "high")}
+        answer = worker.ask(self.wall, solver=self.solver, work=self.work, seed=seed, hint=hint, **arrays)
+        rest = known.value - plan.worth(known.record[plan.columns], weights, linear)  # constants and columns that no term names
+        return self._judge(instance, plan.columns, program, rest, known, answer)
+
+    def _judge(
+        self, instance: Instance, columns: np.ndarray, program: Program, rest: float, known: Found, answer: dict[str, np.ndarray] | None
+    ) -> Found:
+        """What an answer is worth, by our own arithmetic."""
+        failed = Found(known.record, known.value, np.inf, False, Ended.FAILED)
+        if answer is None or not {"status", "x", "bound"} <= set(answer) or str(answer["status"]) not in (child.OPTIMAL, child.LIMIT):
+            return failed
+        x, optimal = answer["x"], str(answer["status"]) == child.OPTIMAL
+        if len(x) == 0 and not optimal:
+            return Found(known.record, known.value, np.inf, False, Ended.LIMIT)
+        if x.shape != program.gain.shape or not np.isfinite(x).all():
+            return failed
+        record = known.record.copy()
+        record[columns] = program.codes(x, len(columns))
+        value = instance.value(record)
+        close = CLOSE * (1 + abs(value))
+        bound = float(answer["bound"]) + rest
+        better = Found(record, value, np.inf, False, Ended.FAILED) if value > known.value else failed
+        if np.isnan(bound) or bound < better.value - close or (optimal and bound > value + close):
+            return better  # a bound below a record that exists, or a proof without the record that it proves
+        if not optimal:
+            return Found(better.record, better.value, max(bound, better.value), False, Ended.LIMIT)
+        return Found(record, value, max(bound, value), True, Ended.OPTIMAL)
