@@ -194,6 +194,8 @@ class Instance:
         A column with a linear term takes its best value. A column that nothing speaks of is *free*: its value is drawn from its
         distribution in ``one_way`` if there is one, else uniformly, by the seed. Such values do not change what the record is worth.
         """
+        if len(self.mentioned) == len(self.shape):
+            return codes.astype(np.int32)
         draws = np.random.default_rng([seed, 1]).random(len(self.shape))
         if self._ladder is None:
             record = (draws * self.shape).astype(np.int64)

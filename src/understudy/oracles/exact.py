@@ -23,7 +23,7 @@ import numpy as np
 from understudy.errors import ParameterError
 from understudy.oracles.base import Ended, Found, Instance, Oracle
 from understudy.oracles.plan import plan_of, worth_of
-from understudy.oracles.search import Search
+from understudy.oracles.search import BORROWED, Search
 
 CLOSE = 1e-9  # a difference below this share of the value is rounding
 
@@ -76,7 +76,7 @@ class Node(NamedTuple):
     trail: np.ndarray  # struck-out coordinates, and how many in the last entry
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(**BORROWED, forceinline=True)
 def _strike(node: Node, c: int, at: int) -> None:
     node.possible[at] = False
     node.open[c] -= 1
@@ -84,7 +84,7 @@ def _strike(node: Node, c: int, at: int) -> None:
     node.trail[-1] += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(**BORROWED)
 def _credit_cells(listed, first, end, kept, sizes, offsets, cells, weights, node):  # type: ignore[no-untyped-def]
     """Credit the cells ``listed[first:end]`` that are still possible and keep them from ``kept`` on; returns (their end, what is settled)."""
     settled = 0.0
@@ -130,7 +130,7 @@ def _credit_cells(listed, first, end, kept, sizes, offsets, cells, weights, node
     return kept, settled
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(**BORROWED, forceinline=True)
 def _top(table, start, low, high, weight):  # type: ignore[no-untyped-def]
     """The best weighted table entry for counts from low to high."""
     top = weight * table[start + low]
@@ -139,7 +139,7 @@ def _top(table, start, low, high, weight):  # type: ignore[no-untyped-def]
     return top
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(**BORROWED, forceinline=True)
 def _range(u, others, offsets, node):  # type: ignore[no-untyped-def]
     """(least, most) that a touch can add to the count, and whether a value it does not list is possible."""
     c, rest = others.columns[u], others.rests[u]
@@ -154,7 +154,7 @@ def _range(u, others, offsets, node):  # type: ignore[no-untyped-def]
     return low, high, unlisted
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(**BORROWED)
 def _credit_others(sizes, offsets, others, weights, node):  # type: ignore[no-untyped-def]
     """Credit the queries that are no cells; returns what is settled."""
     settled = 0.0
@@ -190,13 +190,14 @@ def _credit_others(sizes, offsets, others, weights, node):  # type: ignore[no-un
     return settled
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(**BORROWED)
 def _narrow(listed, first, end, kept, best, close, sizes, offsets, cells, others, weights, linear, node, work):  # type: ignore[no-untyped-def]
     """Credit and strike out until nothing changes; returns (end of the cells kept from ``kept`` on, bound, work left)."""
     begin = kept
     while True:
         work -= (end - first) + len(others.values) + len(node.credit)
-        node.credit[:] = linear
+        for v in range(len(linear)):
+            node.credit[v] = linear[v]
         kept, settled = _credit_cells(listed, first, end, begin, sizes, offsets, cells, weights, node)
         settled += _credit_others(sizes, offsets, others, weights[len(cells.number) :], node)
         bound = settled

@@ -44,11 +44,9 @@ class Layout(NamedTuple):
     shift_strides: np.ndarray
     near_starts: np.ndarray  # column -> columns with a view that moves with it
     near: np.ndarray
-    hash_keys: np.ndarray
-    hash_groups: np.ndarray
-    group_starts: np.ndarray
-    group_codes: np.ndarray
-    group_terms: np.ndarray
+    slots: np.ndarray  # of a hash table: key, first item, end of items; side by side, for the sake of the cache
+    item_codes: np.ndarray
+    item_terms: np.ndarray
     list_once: np.ndarray  # one view of each listed marginal
     # scores
     terms: np.ndarray  # of each scored query
@@ -192,29 +190,28 @@ def _listed_views(plan: Plan, chosen: np.ndarray, first_view: int):  # type: ign
     key = keys[views] + cells.number[owner] - codes * strides[views]
     order = np.argsort(key, kind="stable")
     found, group_starts = np.unique(key[order], return_index=True)
-    slots, groups = _hashed(found.astype(np.int64))
-    group_starts = np.append(group_starts, len(order)).astype(np.int64)
+    slots = _hashed(found.astype(np.int64), np.append(group_starts, len(order)).astype(np.int64))
     return {
         "keys": keys,
         "columns": columns,
         "shifts": shifts,
-        "hash": (slots, groups, group_starts, codes[order].astype(np.int64), owner[order].astype(np.int64)),
+        "hash": (slots, codes[order].astype(np.int64), owner[order].astype(np.int64)),
         "once": first_view + view_starts[:-1],
     }
 
 
 @numba.njit(cache=True, nogil=True)
-def _hashed(keys):  # type: ignore[no-untyped-def]
+def _hashed(keys, starts):  # type: ignore[no-untyped-def]
     size = 4
     while size < 2 * len(keys):
         size *= 2
-    slots, groups = np.full(size, -1, np.int64), np.full(size, -1, np.int64)
+    slots = np.full((size, 3), -1, np.int64)
     for g in range(len(keys)):
         at = slot_of(keys[g], size)
-        while slots[at] >= 0:
+        while slots[at, 0] >= 0:
             at = (at + 1) & (size - 1)
-        slots[at], groups[at] = keys[g], g
-    return slots, groups
+        slots[at, 0], slots[at, 1], slots[at, 2] = keys[g], starts[g], starts[g + 1]
+    return slots
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)

@@ -24,7 +24,9 @@ from understudy.oracles.plan import Plan, plan_of
 
 KICKED = 16  # columns that one kick is thought to look after
 TINY = 1e-9  # an improvement is worth making from this share of the largest weight
-ENTRANTS = 8  # random queries of which a kick takes the most promising
+ENTRANTS = 12  # random queries of which a kick takes the most promising
+# The kernels own nothing: every array is held by the caller, and counting references to them would take most of the time.
+BORROWED = {"cache": True, "nogil": True, "_nrt": False}
 CHUNK = 16  # variants solved in one call; their weights are in memory together
 
 
@@ -71,7 +73,10 @@ class Search(Oracle):
                 linear = np.stack([plan.linear(one.linear, instance.offsets) for one in each])
             state = np.asarray([np.random.SeedSequence([seeds[i], 0]).generate_state(1, np.uint64)[0] | np.uint64(1) for i in some])
             kicks = self.kicks * max(1, len(plan.columns) // KICKED)
-            codes = _search(layout, weights, linear, ladders, plan.cell_count, self.restarts, kicks, state)
+            codes = np.zeros((len(some), len(plan.columns)), np.int32)
+            targets = np.zeros(len(plan.base) + len(layout.spike_weights), np.int64)
+            if len(plan.columns):
+                _search(layout, _fresh(layout), weights, linear, ladders, targets, plan.cell_count, self.restarts, kicks, state, codes)
             records = [one.fill(codes[i], seeds[first + i]) for i, one in enumerate(each)]
             return [Found(record, one.value(record), np.inf, False, Ended.LIMIT) for record, one in zip(records, each, strict=True)]
 
@@ -107,10 +112,32 @@ class State(NamedTuple):
     before: np.ndarray  # their codes
     marks: np.ndarray
     worth: np.ndarray  # of each value of the column looked at
+    items: np.ndarray  # weights of the cells in the order in which views list them
     random: np.ndarray
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+def _fresh(layout: Layout) -> State:
+    n = len(layout.sizes)
+    return State(
+        np.zeros(n, np.int64),
+        np.zeros(len(layout.keys), np.int64),
+        np.zeros(len(layout.terms), np.int64),
+        np.zeros(len(layout.touch_column), np.int64),
+        np.zeros(int(layout.offsets[-1])),
+        np.zeros(n, np.int64),
+        np.zeros(n, np.bool_),
+        np.zeros(n, np.bool_),
+        np.zeros(n, np.int64),
+        np.zeros(n, np.bool_),
+        np.zeros(n, np.int64),
+        np.zeros(3, np.int64),
+        np.zeros(int(layout.sizes.max())),
+        np.zeros(len(layout.item_terms)),
+        np.zeros(1, np.uint64),
+    )
+
+
+@numba.njit(**BORROWED, forceinline=True)
 def _draw(state: State, count: int) -> int:
     """A whole number below ``count`` by xorshift: public randomness, the same on every machine."""
     x = state.random[0]
@@ -121,7 +148,7 @@ def _draw(state: State, count: int) -> int:
     return np.int64((x >> np.uint64(11)) % np.uint64(count))
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(**BORROWED, forceinline=True)
 def _enqueue(state: State, column: int) -> None:
     if not state.queued[column]:
         state.queued[column] = True
@@ -130,18 +157,19 @@ def _enqueue(state: State, column: int) -> None:
         state.marks[1] += 1
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
-def _group(layout: Layout, key: int) -> int:
-    size = len(layout.hash_keys)
+@numba.njit(**BORROWED, forceinline=True)
+def _slot(layout: Layout, key: int) -> int:
+    """The slot of a view's key, or -1 when it sees no weighted cell."""
+    size = len(layout.slots)
     at = slot_of(key, size)
-    while layout.hash_keys[at] != key:
-        if layout.hash_keys[at] < 0:
+    while layout.slots[at, 0] != key:
+        if layout.slots[at, 0] < 0:
             return -1
         at = (at + 1) & (size - 1)
-    return layout.hash_groups[at]
+    return at
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(**BORROWED, forceinline=True)
 def _judge(c: int, layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray) -> None:
     """What each value of a column is worth, up to a constant."""
     size, offset, worth = layout.sizes[c], layout.offsets[c], state.worth
@@ -152,13 +180,13 @@ def _judge(c: int, layout: Layout, state: State, weights: np.ndarray, linear: np
         for v in range(size):
             worth[v] += layout.dense[key + v]
     for p in range(layout.list_starts[c], layout.list_starts[c + 1]):
-        group = _group(layout, state.keys[layout.list_views[p]])
-        if group >= 0:
-            for i in range(layout.group_starts[group], layout.group_starts[group + 1]):
-                worth[layout.group_codes[i]] += weights[layout.group_terms[i]]
+        at = _slot(layout, state.keys[layout.list_views[p]])
+        if at >= 0:
+            for i in range(layout.slots[at, 1], layout.slots[at, 2]):
+                worth[layout.item_codes[i]] += state.items[i]
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(**BORROWED, forceinline=True)
 def _lift(touch: int, by: int, layout: Layout, state: State, weights: np.ndarray) -> None:
     """One column of a query adds ``by`` more to its count: the scores of its other columns follow."""
     q = layout.touch_query[touch]
@@ -182,7 +210,7 @@ def _lift(touch: int, by: int, layout: Layout, state: State, weights: np.ndarray
                 _enqueue(state, c)
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(**BORROWED, forceinline=True)
 def _move(c: int, value: int, layout: Layout, state: State, weights: np.ndarray) -> None:
     """A column takes a value; everything that depends on it follows."""
     was = state.record[c]
@@ -203,7 +231,7 @@ def _move(c: int, value: int, layout: Layout, state: State, weights: np.ndarray)
         _lift(layout.at_touches[p], layout.at_lifts[p], layout, state, weights)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(**BORROWED)
 def _ascend(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray, tiny: float) -> float:
     """Let every queued column take its best value until the queue is empty; returns what was gained."""
     gained = 0.0
@@ -229,7 +257,7 @@ def _ascend(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarra
     return gained
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(**BORROWED, forceinline=True)
 def _force(c: int, value: int, layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray) -> float:
     """A column takes a value whatever it costs, and keeps it while the others adapt."""
     gain = 0.0
@@ -242,7 +270,7 @@ def _force(c: int, value: int, layout: Layout, state: State, weights: np.ndarray
     return gain
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(**BORROWED)
 def _bend(q: int, layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray) -> float:
     """Bring a scored query into a state that its weight prefers, changing as few columns as may be."""
     table, first, end = layout.tables[q], layout.touch_starts[q], layout.touch_starts[q + 1]
@@ -281,7 +309,7 @@ def _bend(q: int, layout: Layout, state: State, weights: np.ndarray, linear: np.
     return gain
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(**BORROWED, forceinline=True)
 def _promise(target: int, layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray, cells: int) -> float:
     """What a target would add if only it and the linear term counted; nothing for one that is met already."""
     if target < 0:
@@ -297,7 +325,7 @@ def _promise(target: int, layout: Layout, state: State, weights: np.ndarray, lin
     return -np.inf if met else gain
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(**BORROWED)
 def _kick(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray, targets: np.ndarray, cells: int, entrants: int) -> float:
     """Make the most promising of a few random queries true; returns what that gained (mostly less than nothing)."""
     target, top = 0, -np.inf
@@ -316,7 +344,7 @@ def _kick(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray,
     return gain
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@numba.njit(**BORROWED, forceinline=True)
 def _rest(state: State) -> None:
     """Forget the queue and the log."""
     while state.marks[1] > 0:
@@ -330,11 +358,13 @@ def _rest(state: State) -> None:
     state.marks[2] = 0
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(**BORROWED)
 def _begin(layout: Layout, state: State, weights: np.ndarray, ladders: np.ndarray) -> None:
     """A random record, and everything that depends on it."""
-    state.keys[:] = layout.keys
-    state.counts[:] = layout.resting
+    for view in range(len(layout.keys)):
+        state.keys[view] = layout.keys[view]
+    for q in range(len(layout.resting)):
+        state.counts[q] = layout.resting[q]
     state.now[:] = 0
     state.scores[:] = 0.0
     for c in range(len(layout.sizes)):
@@ -360,7 +390,7 @@ def _begin(layout: Layout, state: State, weights: np.ndarray, ladders: np.ndarra
         _enqueue(state, (begin + i) % len(layout.sizes))
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(**BORROWED)
 def _total(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray) -> float:
     """What the record is worth, added up afresh."""
     total = 0.0
@@ -369,21 +399,20 @@ def _total(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray
     for view in layout.dense_once:
         total += layout.dense[state.keys[view] + state.record[layout.view_column[view]]]
     for view in layout.list_once:
-        group = _group(layout, state.keys[view])
-        if group >= 0:
-            for i in range(layout.group_starts[group], layout.group_starts[group + 1]):
-                if layout.group_codes[i] == state.record[layout.view_column[view]]:
-                    total += weights[layout.group_terms[i]]
+        at = _slot(layout, state.keys[view])
+        if at >= 0:
+            for i in range(layout.slots[at, 1], layout.slots[at, 2]):
+                if layout.item_codes[i] == state.record[layout.view_column[view]]:
+                    total += state.items[i]
     for q in range(len(layout.terms)):
         total += weights[layout.terms[q]] * layout.table[layout.tables[q] + state.counts[q]]
     return total
 
 
-@numba.njit(cache=True, nogil=True)
-def _targets(layout: Layout, weights: np.ndarray, cells: int) -> np.ndarray:
+@numba.njit(**BORROWED)
+def _targets(layout: Layout, weights: np.ndarray, cells: int, targets: np.ndarray) -> int:
     """What a kick may aim at: cells of positive weight and spikes (their number), other queries (-1 - their number)."""
     spikes = len(layout.aim_starts) - 1 - cells
-    targets = np.empty(len(weights) + spikes, np.int64)
     count = 0
     for e in range(cells):
         if weights[e] > 0:
@@ -396,36 +425,20 @@ def _targets(layout: Layout, weights: np.ndarray, cells: int) -> np.ndarray:
     for e in range(spikes):
         targets[count] = cells + e
         count += 1
-    return targets[:count]
+    return count
 
 
-@numba.njit(cache=True, nogil=True)
-def _search(layout, weights_of, linear_of, ladders, cells, restarts, kicks, seeds):  # type: ignore[no-untyped-def]
-    """The best codes of the mentioned columns for every variant."""
-    n, touches = len(layout.sizes), len(layout.touch_column)
-    found = np.zeros((len(seeds), n), np.int32)
-    if n == 0:
-        return found
-    state = State(
-        np.zeros(n, np.int64),
-        np.zeros(len(layout.keys), np.int64),
-        np.zeros(len(layout.terms), np.int64),
-        np.zeros(touches, np.int64),
-        np.zeros(layout.offsets[-1]),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.bool_),
-        np.zeros(n, np.bool_),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.bool_),
-        np.zeros(n, np.int64),
-        np.zeros(3, np.int64),
-        np.zeros(layout.sizes.max()),
-        np.zeros(1, np.uint64),
-    )
+@numba.njit(**BORROWED)
+def _search(layout, state, weights_of, linear_of, ladders, targets, cells, restarts, kicks, seeds, found):  # type: ignore[no-untyped-def]
+    """Write the best codes of the mentioned columns for every variant into ``found``."""
+    count = 0
     for s in range(len(seeds)):
         weights, linear = weights_of[min(s, len(weights_of) - 1)], linear_of[min(s, len(linear_of) - 1)]
         state.random[0] = seeds[s]
-        targets = _targets(layout, weights, cells)
+        if s == 0 or len(weights_of) > 1:
+            count = _targets(layout, weights, cells, targets)
+            for i in range(len(state.items)):
+                state.items[i] = weights[layout.item_terms[i]]
         largest = 0.0
         for e in range(len(weights)):
             largest = max(largest, abs(weights[e]))
@@ -435,8 +448,8 @@ def _search(layout, weights_of, linear_of, ladders, cells, restarts, kicks, seed
             _begin(layout, state, weights, ladders)
             _ascend(layout, state, weights, linear, tiny)
             _rest(state)
-            for kick in range(kicks if len(targets) > 0 else 0):
-                gain = _kick(layout, state, weights, linear, targets, cells, 1 if kick % 2 == 0 else ENTRANTS)
+            for kick in range(kicks if count > 0 else 0):
+                gain = _kick(layout, state, weights, linear, targets[:count], cells, 1 if kick % 2 == 0 else ENTRANTS)
                 gain += _ascend(layout, state, weights, linear, tiny)
                 if gain < -tiny:  # take it back
                     for i in range(state.marks[2]):
@@ -447,5 +460,5 @@ def _search(layout, weights_of, linear_of, ladders, cells, restarts, kicks, seed
             total = _total(layout, state, weights, linear)
             if total > best:
                 best = total
-                found[s] = state.record
-    return found
+                for c in range(len(state.record)):
+                    found[s, c] = state.record[c]
