@@ -82,8 +82,8 @@ class FlatQueries:
         table = np.zeros((count, k + 1), np.int8)
         table[:, k] = 1
         holds = np.ones(count * k, np.bool_)
-        flat = (np.ascontiguousarray(x, np.int64).ravel() for x in (columns, values))
-        return cls(np.arange(count + 1, dtype=np.int64) * k, *flat, holds, table.ravel())
+        starts = np.arange(count + 1, dtype=np.int64) * k
+        return cls(starts, columns.astype(np.int64).ravel(), values.astype(np.int64).ravel(), holds, table.ravel())
 
     def __add__(self, other: FlatQueries) -> FlatQueries:
         return FlatQueries(

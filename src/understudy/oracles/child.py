@@ -11,7 +11,7 @@ import os
 import struct
 import sys
 import time
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ WHOLE_RANGE = 2.0**50  # of CP-SAT's objective: far from its overflow, and far f
 FREE = 1e29
 
 
-def send(stream: BinaryIO, **arrays: Any) -> None:
+def send(stream: IO[bytes], **arrays: Any) -> None:
     """Write a message."""
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
@@ -28,7 +28,7 @@ def send(stream: BinaryIO, **arrays: Any) -> None:
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> dict[str, np.ndarray] | None:
+def receive(stream: IO[bytes]) -> dict[str, np.ndarray] | None:
     """Read a message, or None at the end."""
     head = stream.read(8)
     if len(head) < 8:

@@ -14,16 +14,17 @@ best table entry among the counts that can still occur, which is weak for pariti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numba
 import numpy as np
 
 from understudy.errors import ParameterError
-from understudy.oracles.base import Ended, Found, Instance, Oracle
-from understudy.oracles.plan import plan_of, worth_of
-from understudy.oracles.search import BORROWED, Search
+from understudy.oracles.base import Ended, Found, Instance, Oracle, Variants
+from understudy.oracles.moves import BORROWED
+from understudy.oracles.plan import Plan, plan_of, worth_of
+from understudy.oracles.search import Search
 
 CLOSE = 1e-9  # a difference below this share of the value is rounding
 
@@ -38,7 +39,7 @@ class Exact(Oracle):
     """
 
     work: int = 2_000_000_000
-    start: Search = Search()
+    start: Search = field(default_factory=Search)
 
     name: ClassVar[str] = "exact"
 
@@ -47,16 +48,21 @@ class Exact(Oracle):
             raise ParameterError("exact needs at least one unit of work.")
 
     def solve(self, instance: Instance, seed: int) -> Found:
-        known = self.start.solve(instance, seed)
-        plan = plan_of(instance, dense=False)
+        return self._prove(instance, plan_of(instance, dense=False), self.start.solve(instance, seed))
+
+    def solve_many(self, instance: Instance, variants: Variants, seed: int) -> list[Found]:
+        plan = plan_of(instance, dense=False)  # weights play no part in it
+        known = self.start.solve_many(instance, variants, seed)
+        return [self._prove(variants.of(instance, i), plan, one) for i, one in enumerate(known)]
+
+    def _prove(self, instance: Instance, plan: Plan, known: Found) -> Found:
         if not len(plan.columns):
             return Found(known.record, known.value, known.value, True, Ended.OPTIMAL)
         _, weights = plan.weigh(instance.weights)
         linear = plan.linear(instance.linear, instance.offsets)
-        rest = known.value - plan.worth(known.record[plan.columns], weights, linear)  # constants and loose columns
-        codes, bound, left = _branch(
-            plan.sizes, plan.offsets, plan.cells, plan.others, weights, linear, known.record[plan.columns].astype(np.int64), self.work
-        )
+        codes = known.record[plan.columns].astype(np.int64)
+        rest = known.value - plan.worth(codes, weights, linear)  # constants and columns that no term names
+        codes, bound, left = _branch(plan.sizes, plan.offsets, plan.cells, plan.others, weights, linear, codes, self.work)
         record = known.record.copy()
         record[plan.columns] = codes
         value = instance.value(record)
@@ -86,7 +92,7 @@ def _strike(node: Node, c: int, at: int) -> None:
 
 @numba.njit(**BORROWED)
 def _credit_cells(listed, first, end, kept, sizes, offsets, cells, weights, node):  # type: ignore[no-untyped-def]
-    """Credit the cells ``listed[first:end]`` that are still possible and keep them from ``kept`` on; returns (their end, what is settled)."""
+    """Credit the cells ``listed[first:end]`` that are possible, moved to ``kept`` and on; returns (their end, what is settled)."""
     settled = 0.0
     at = first
     while at < end:

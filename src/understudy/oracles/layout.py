@@ -89,7 +89,7 @@ def layout_of(plan: Plan) -> Layout:
     list_starts, list_views = _by(listed["columns"], count, len(dense["keys"]) + np.arange(len(listed["keys"])))
     aims = [np.concatenate([x, y]) for x, y in zip((_aim_columns(cells), cells.codes), spikes[1:3], strict=True)]
     aim_starts = np.concatenate([cells.code_starts, cells.code_starts[-1] + spikes[0]])
-    return Layout(
+    arrays = (
         plan.sizes,
         plan.offsets,
         dense_starts,
@@ -108,10 +108,9 @@ def layout_of(plan: Plan) -> Layout:
         *listed["hash"],
         listed["once"],
         *scored,
-        aim_starts,
-        *aims,
-        spikes[3],
+        *(aim_starts, *aims, spikes[3]),
     )
+    return Layout._make(arrays)
 
 
 def _by(owner: np.ndarray, count: int, *items: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -128,9 +127,13 @@ def _aim_columns(cells: Cells) -> np.ndarray:
 
 def _dense_views(plan: Plan):  # type: ignore[no-untyped-def]
     """Dense tables, a copy per member column; and the cells that stand out in them."""
-    copies, keys, columns, once = [np.zeros(1, np.float32)], [], [], []
+    copies = [np.zeros(1, np.float32)]
+    keys: list[int] = []
+    columns: list[int] = []
+    once: list[int] = []
     shifts: list[tuple[int, int, int]] = []
-    spike_starts, spike_columns, spike_codes = [], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    spike_starts: list[int] = []
+    spike_columns, spike_codes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     spike_weights = [np.zeros(0)]
     at = spike_at = 0
     for table in plan.tables:
@@ -215,7 +218,7 @@ def _hashed(keys, starts):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
-def slot_of(key: int, size: int) -> int:
+def slot_of(key, size):  # type: ignore[no-untyped-def]
     """Where to begin looking for a key; ``size`` is a power of two."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(size - 1))

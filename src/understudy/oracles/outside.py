@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ import numpy as np
 from understudy.errors import ParameterError
 from understudy.oracles import child
 from understudy.oracles.base import Ended, Found, Instance, Oracle, Variants, sub_seed
-from understudy.oracles.plan import plan_of
+from understudy.oracles.plan import Plan, plan_of
 from understudy.oracles.program import Program, program_of
 from understudy.oracles.search import Search
 
@@ -92,7 +92,7 @@ class Outside(Oracle):
 
     work: float
     wall: float = 60.0
-    start: Search = Search()
+    start: Search = field(default_factory=Search)
     command: tuple[str, ...] | None = field(default=None, repr=False)
 
     solver: ClassVar[str]
@@ -107,26 +107,27 @@ class Outside(Oracle):
         """Raise, with the line that installs it, if the solver is not there; it is imported in the child only."""
 
     def solve(self, instance: Instance, seed: int) -> Found:
-        return self._solve([instance], [seed], [self.start.solve(instance, seed)])[0]
+        return self.solve_all([instance], [seed])[0]
 
     def solve_many(self, instance: Instance, variants: Variants, seed: int) -> list[Found]:
         known = self.start.solve_many(instance, variants, seed)
-        return self._solve([variants.of(instance, i) for i in range(len(known))], [sub_seed(seed, i) for i in range(len(known))], known)
+        seeds = [sub_seed(seed, i) for i in range(len(known))]
+        plan = plan_of(instance, dense=False)
+        return self._solve((variants.of(instance, i), seeds[i], known[i], plan) for i in range(len(known)))
 
-    def solve_all(self, instances: Sequence[Instance], seed: int) -> list[Found]:
+    def solve_all(self, instances: Sequence[Instance], seeds: Sequence[int]) -> list[Found]:
         """Instances that have nothing in common, by one child."""
-        seeds = [sub_seed(seed, i) for i in range(len(instances))]
-        return self._solve(instances, seeds, [self.start.solve(one, own) for one, own in zip(instances, seeds, strict=True)])
+        pairs = zip(instances, seeds, strict=True)
+        return self._solve((one, seed, self.start.solve(one, seed), plan_of(one, dense=False)) for one, seed in pairs)
 
-    def _solve(self, instances: Sequence[Instance], seeds: Sequence[int], known: Sequence[Found]) -> list[Found]:
+    def _solve(self, tasks: Iterable[tuple[Instance, int, Found, Plan]]) -> list[Found]:
         worker = Worker(self.command)
         try:
-            return [self._one(worker, *each) for each in zip(instances, seeds, known, strict=True)]
+            return [self._one(worker, *task) for task in tasks]
         finally:
             worker.close()
 
-    def _one(self, worker: Worker, instance: Instance, seed: int, known: Found) -> Found:
-        plan = plan_of(instance, dense=False)
+    def _one(self, worker: Worker, instance: Instance, seed: int, known: Found, plan: Plan) -> Found:
         if not len(plan.columns):
             return Found(known.record, known.value, known.value, True, Ended.OPTIMAL)
         _, weights = plan.weigh(instance.weights)

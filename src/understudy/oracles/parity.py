@@ -7,7 +7,7 @@ kept is a start that the local search may improve upon, and nothing is proved.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numba
@@ -22,7 +22,7 @@ from understudy.oracles.search import Search
 class Parity(Oracle):
     """For instances whose queries are all parities (or their negations) over columns of two values."""
 
-    start: Search = Search()
+    start: Search = field(default_factory=Search)
 
     name: ClassVar[str] = "parity"
 
@@ -66,7 +66,7 @@ class Parity(Oracle):
         used = row[query] >= 0
         np.bitwise_xor.at(equations, (row[query][used], local[flat.columns][used]), 1)
         constant = (flat.values == 0) ^ ~flat.holds  # a literal is its bit, plus one if it asks for 0, plus one if negated
-        np.bitwise_xor.at(equations, (row[query][used], len(columns)), constant[used].astype(np.uint8))
+        np.bitwise_xor.at(equations[:, -1], row[query][used], constant[used].astype(np.uint8))
         equations[:, -1] ^= wanted_odd[order].astype(np.uint8)
         packed = np.packbits(equations[:, :-1], axis=1, bitorder="little")
         width = -(-packed.shape[1] // 8) * 8

@@ -128,7 +128,8 @@ def plan_of(instance: Instance, *, dense: bool = True) -> Plan:
     literal_columns, values, holds = local[flat.columns], flat.values.copy(), flat.holds.copy()
     kind, constant, sign = _sort_out(flat.starts, literal_columns, values, holds, flat.tables, sizes)
 
-    kept, listed = [], []
+    kept: list[TableTerm] = []
+    listed: list[TableTerm] = []
     for table in instance.tables:
         moved = TableTerm(tuple(int(local[p]) for p in table.positions), table.shape, np.asarray(table.weights).reshape(table.shape))
         (kept if dense and np.count_nonzero(table.weights) > DENSE_SHARE * table.weights.size else listed).append(moved)
@@ -266,9 +267,7 @@ class _CellBuilder:
         return cells, joined(owners), joined(places), np.concatenate([np.zeros(0), *base]), refused_queries[refused_queries >= 0]
 
 
-def _others(
-    starts: np.ndarray, columns: np.ndarray, values: np.ndarray, holds: np.ndarray, tables: np.ndarray, some: np.ndarray
-) -> Others:
+def _others(starts: np.ndarray, columns: np.ndarray, values: np.ndarray, holds: np.ndarray, tables: np.ndarray, some: np.ndarray) -> Others:
     """Some of the queries by what each value of each of their columns adds to the number of satisfied literals."""
     widths = np.diff(starts)[some]
     at = coordinates(some, widths, starts[:-1])

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from understudy.oracles.plan import Plan, coordinates
+from understudy.oracles.plan import Others, Plan, coordinates
 
 FREE = 1e30  # no bound on this side of a row
 
@@ -64,7 +64,13 @@ class _Rows:
         row, variable, number = (np.concatenate(x) for x in zip(*self.parts, strict=True))
         order = np.argsort(row, kind="stable")
         starts = np.searchsorted(row[order], np.arange(self.count + 1))
-        return starts, variable[order].astype(np.int64), number[order].astype(np.float64), np.concatenate(self.low), np.concatenate(self.high)
+        return (
+            starts,
+            variable[order].astype(np.int64),
+            number[order].astype(np.float64),
+            np.concatenate(self.low),
+            np.concatenate(self.high),
+        )
 
 
 def program_of(plan: Plan, weights: np.ndarray, linear: np.ndarray, keep: np.ndarray) -> Program:
@@ -113,9 +119,7 @@ def program_of(plan: Plan, weights: np.ndarray, linear: np.ndarray, keep: np.nda
     return Program(gain, whole, *rows.compressed(), column_of, code_of)
 
 
-def _values(
-    plan: Plan, named: np.ndarray, linear: np.ndarray, keep: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _values(plan: Plan, named: np.ndarray, linear: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(variable of each coordinate, column, code and gain of each variable): the named values, then "any other" of each column."""
     coordinate_count = int(plan.offsets[-1])
     column = np.repeat(np.arange(len(plan.sizes)), plan.sizes)
@@ -134,7 +138,8 @@ def _values(
 
 def _add_others(plan: Plan, weights: np.ndarray, variable: np.ndarray, rows: _Rows, first: int) -> np.ndarray:
     """Rows and gains of the queries that are no cells; ``variable`` is that of each listed value."""
-    others, gains = plan.others, []
+    others = plan.others
+    gains: list[float] = []
     ends = np.append(others.tables[1:], len(others.table))
     for q in np.flatnonzero(weights):
         table = others.table[others.tables[q] : ends[q]]
@@ -159,12 +164,12 @@ def _add_others(plan: Plan, weights: np.ndarray, variable: np.ndarray, rows: _Ro
 
 
 def _add_extremes(
-    others: object, touches: np.ndarray, variable: np.ndarray, rows: _Rows, runs: np.ndarray, bottom: bool, top: bool
+    others: Others, touches: np.ndarray, variable: np.ndarray, rows: _Rows, runs: np.ndarray, bottom: bool, top: bool
 ) -> None:
-    """"No literal holds" is at most the negation of each literal, "all hold" at most each literal."""
+    """ "No literal holds" is at most the negation of each literal, "all hold" at most each literal."""
     for u in touches:
-        listed = np.arange(others.value_starts[u], others.value_starts[u + 1])  # type: ignore[attr-defined]
-        lifts, rest = others.lifts[listed], float(others.rests[u])  # type: ignore[attr-defined]
+        listed = np.arange(others.value_starts[u], others.value_starts[u + 1])
+        lifts, rest = others.lifts[listed], float(others.rests[u])
         for wanted, run, sign in ((bottom, runs[0], 1.0), (top, runs[-1], -1.0)):
             if wanted:  # bottom: run + (rest + lifts) <= 1; top: run - (rest + lifts) <= 0
                 rows.add(
