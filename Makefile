@@ -32,6 +32,7 @@ bench: $(STAMP)  ## each prints a table; ../shared/data is used when it is there
 	$(BIN)/python -m bench.sources
 	$(BIN)/python -m bench.accuracy
 	$(BIN)/python -m bench.matrix
+	$(BIN)/python -m bench.oracles
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.rap
 
 bench-rivals: $(STAMP)  ## beside MST and AIM, about an hour; installs them into .venv-rivals

@@ -40,7 +40,7 @@ class Search(Oracle):
     """
 
     restarts: int = 4
-    kicks: int = 10
+    kicks: int = 30
     threads: int = 1
 
     name: ClassVar[str] = "search"
