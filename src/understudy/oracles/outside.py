@@ -92,7 +92,7 @@ class Outside(Oracle):
 
     work: float
     wall: float = 60.0
-    start: Search = field(default_factory=Search)
+    start: Search = field(default_factory=lambda: Search(restarts=1, kicks=10))  # on wide tables a longer one would outlast the solver
     command: tuple[str, ...] | None = field(default=None, repr=False)
 
     solver: ClassVar[str]
