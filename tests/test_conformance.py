@@ -80,7 +80,7 @@ class Stingy(Independent):
     def play(self, brief: Any, meter: Any, rng: Any, watcher: Any) -> Played:
         from understudy.players.product import Product
 
-        return play(Product(brief.schema), MeasureAll(meter, one_way(brief.schema), rho=meter.left / 2), rounds=1, watcher=watcher)
+        return play(Product(brief.schema, meter.rows), MeasureAll(meter, one_way(brief.schema), rho=meter.left / 2), rounds=1, watcher=watcher)
 
 
 @dataclass(frozen=True, kw_only=True)

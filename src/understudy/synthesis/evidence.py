@@ -19,7 +19,7 @@ from understudy.privacy import Measurement
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
 from understudy.synthesis.rowfit import QueryTarget, TableTarget
-from understudy.tally import cell_numbers, count_cells
+from understudy.tally import cell_numbers
 
 SUMS_UP_TO = 2  # sub-marginals of at most so many columns are pooled
 LESS_THAN_LARGEST = 0.8  # sigmas below the largest noise to expect, from where a cell is believed in full
@@ -93,10 +93,9 @@ class Evidence:
         pooled.precision += 1 / variance
         self.fresh.add(positions)
 
-    def targets(self, positions: tuple[int, ...], rows: np.ndarray, scale: float) -> TableTarget:
-        """What rows should be fitted to for one marginal, given where they are now."""
+    def targets(self, positions: tuple[int, ...], model: np.ndarray) -> TableTarget:
+        """What rows should be fitted to for one marginal, given how many people the model has in its cells."""
         pooled, shape = self.tables[positions], tuple(self.shape[p] for p in positions)
-        model = count_cells(rows, positions, shape) * scale
         people, trust = believed(pooled.people, model, pooled.sigma)
         return TableTarget(positions, shape, people.astype(np.float32), (trust / pooled.sigma**2).astype(np.float32))
 
