@@ -20,7 +20,7 @@ from understudy.synthesis.rowfit import TableTarget, Target, fit_rows
 from understudy.tally import DENSE_CELLS, CodedRows, Counts, count_cells
 
 ROWS = 20_000  # fitted during play
-HEAT = 0.45  # of the finest sigma measured
+HEAT = 0.5  # of the finest sigma measured; more leaves less of the noise in the rows, and less of the strongest dependences
 LAST_SWEEPS = 3
 MOST_FITTED = 200_000  # beyond this, fitted rows are repeated
 
