@@ -197,7 +197,7 @@ class Threshold(us.Mechanism):
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         ways = meter.measure_all(one_way(brief.schema), rho=meter.left / 2)
         wide = meter.measure(Marginal.of(brief.schema, brief.schema.names), rho=meter.left, kept=300)
-        data = Product(brief.schema)
+        data = Product(brief.schema, meter.rows)
         data.learn(ways)
         return Played(data.result(), (*ways, wide))
 

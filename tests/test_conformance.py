@@ -80,7 +80,8 @@ class Stingy(Independent):
     def play(self, brief: Any, meter: Any, rng: Any, watcher: Any) -> Played:
         from understudy.players.product import Product
 
-        return play(Product(brief.schema), MeasureAll(meter, one_way(brief.schema), rho=meter.left / 2), rounds=1, watcher=watcher)
+        half = MeasureAll(meter, one_way(brief.schema), rho=meter.left / 2)
+        return play(Product(brief.schema, meter.rows), half, rounds=1, watcher=watcher)
 
 
 @dataclass(frozen=True, kw_only=True)

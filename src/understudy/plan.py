@@ -19,8 +19,7 @@ from understudy.queries.base import Neighbours
 from understudy.queries.workload import Workload
 from understudy.schema import Schema
 
-# The largest error of fitted rows was 2 to 3.5 times the noise of a measured count where all was measured at once; in rounds, where
-# much is never measured, up to 7 times.
+# The largest error of fitted rows was 2 to 3.5 times the noise of a measured count where all was measured at once.
 LARGEST_IN_SIGMAS = 3.0
 MOSTLY_NOISE = 0.1  # a largest error beyond this leaves little to see
 SECONDS_A_VISIT = 1e-7  # of one table for one cell of one row, on one core
@@ -83,7 +82,7 @@ def plan(
     rho = budget.rho * (1 - CERTIFICATE_SHARE) * (1 - TOTAL_SHARE if relation is Neighbours.ADD_REMOVE_ONE else 1)
     outlook = chosen.outlook(brief, Fraction(rho), rows)
     noise = None if outlook is None else outlook.sigma / rows
-    largest = None if noise is None else min(1.0, LARGEST_IN_SIGMAS * noise)
+    largest = None if outlook is None else min(1.0, LARGEST_IN_SIGMAS * outlook.sigma / rows + outlook.unmeasured)
     return Plan(
         mechanism=chosen.name,
         why=why,

@@ -20,17 +20,21 @@ from understudy.mechanisms.base import Brief, Mechanism, Outlook, check_share, c
 from understudy.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
 from understudy.players.rows import HEAT, RowPlayer
 from understudy.privacy import Meter
-from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
 
 ROUNDS = 30
 ADAPTIVE_HEAT = 0.8  # hotter than at once: fewer tables leave more open
+PAIRS_HEAT = 0.25  # when all pairs that matter are measured, little is left open
 SMALL_NOISE = 0.008  # one-shot while the noise of a cell is below this share of the rows
 CANDIDATE_CELLS = 20_000  # a wider marginal is mostly noise; its sub-marginals are candidates instead
 ALL_CELLS = 50_000_000  # of all candidates
 AT_ONCE_CELLS = 10_000_000  # of everything measured at once: rows are fitted to each of them
 CLOSURE = 3  # candidates have at most so many columns
+FIRST_ADAPTIVE, FIRST_AT_ONCE = Fraction(35, 100), Fraction(12, 100)  # for the single columns, which everything else is built on
+LONG_COLUMN = 1_000  # a column of more values gets no more of the budget
+UNMEASURED = 0.005  # of the rows: what a model of the strongest dependences leaves on survey data
 SINGLE_SHARE = Fraction(1, 4)  # of what the 1-ways leave, for queries over too many columns to be part of a marginal
 
 
@@ -41,7 +45,7 @@ class Arp(Mechanism):
     Attributes:
         adaptive: select marginals round by round, or measure the workload at once; ``None`` for the public rule.
         rounds: how often to select and measure, when adaptive.
-        first: share of the budget for the 1-way marginals; ``None`` for a quarter when adaptive, else a tenth.
+        first: share of the budget for the 1-way marginals; ``None`` for 35% when adaptive, else 12%.
         selecting: share of each round for the selection, when adaptive.
     """
 
@@ -65,7 +69,8 @@ class Arp(Mechanism):
         first = rho * self._first(adaptive) if tables or single or candidates else rho
         for_single = (rho - first) * (SINGLE_SHARE if tables or candidates else 1) if single else Fraction(0)
         rest = rho - first - for_single
-        steps: list[QueryPlayer] = [MeasureAll(meter, one_way(brief.schema), rho=first)]
+        ones = one_way(brief.schema)
+        steps: list[QueryPlayer] = [MeasureAll(meter, ones, rho=first, weights=[_weight(part) for part in ones])]
         if single:
             steps.append(MeasureAll(meter, single, rho=for_single))
         if adaptive:
@@ -74,7 +79,8 @@ class Arp(Mechanism):
             steps.append(WorstMarginal(meter, candidates, select=each * selecting, measure=each * (1 - selecting)))
         else:
             steps.append(MeasureAll(meter, tables, rho=rest))
-        heat, sweeps = (ADAPTIVE_HEAT, 2) if adaptive else (HEAT, 3)
+        only_pairs = all(len(part.positions) <= 2 for part in tables)
+        heat, sweeps = (ADAPTIVE_HEAT, 2) if adaptive else (PAIRS_HEAT if only_pairs else HEAT, 3)
         data = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=sweeps, heat=heat)
         rounds = len(steps) - 1 + (self.rounds if adaptive else 1)
         return play(data, InTurn(*steps), rounds=rounds, watcher=watcher)
@@ -93,17 +99,19 @@ class Arp(Mechanism):
         tables = closure(brief) if adaptive else own_tables(brief)
         if adaptive:
             share = float((1 - self._first(True)) * (1 - Fraction(self.selecting)) / self.rounds)
-            sigma = math.sqrt(_l2(brief) / (2 * float(rho) * share))
+            sigma = math.sqrt(tables[0].l2_squared(brief.neighbours) / (2 * float(rho) * share))
         else:
             sigma = self._sigma_at_once(brief, rho)
         how = f"{self.rounds} rounds of select and measure" if adaptive else f"{len(tables)} marginals measured at once"
-        return Outlook(how=how, sigma=sigma, cells=sum(part.size for part in tables), tables=len(tables))
+        cells, unmeasured = sum(part.size for part in tables), UNMEASURED if adaptive else 0.0
+        return Outlook(how=how, sigma=sigma, cells=cells, tables=len(tables), unmeasured=unmeasured)
 
     def _first(self, adaptive: bool) -> Fraction:
-        return (Fraction(1, 4) if adaptive else Fraction(1, 10)) if self.first is None else Fraction(self.first)
+        return (FIRST_ADAPTIVE if adaptive else FIRST_AT_ONCE) if self.first is None else Fraction(self.first)
 
     def _sigma_at_once(self, brief: Brief, rho: Fraction) -> float:
-        return math.sqrt(max(1, len(own_tables(brief))) * _l2(brief) / (2 * float(rho * (1 - self._first(False)))))
+        tables = own_tables(brief) or one_way(brief.schema)
+        return math.sqrt(sum(part.l2_squared(brief.neighbours) for part in tables) / (2 * float(rho * (1 - self._first(False)))))
 
 
 def own_tables(brief: Brief) -> list[Marginal]:
@@ -157,5 +165,6 @@ def _marginal(brief: Brief, columns: frozenset[int] | set[int] | tuple[int, ...]
     return Marginal(positions, tuple(brief.schema.shape[p] for p in positions))
 
 
-def _l2(brief: Brief) -> int:
-    return 1 if brief.neighbours is Neighbours.ADD_REMOVE_ONE else 2
+def _weight(column: Marginal) -> int:
+    """A column's share of the first step: its error adds up over its values, so a long one needs less noise on each."""
+    return math.isqrt(100 * min(column.size, LONG_COLUMN))

@@ -41,6 +41,7 @@ class Outlook:
     sigma: float  # noise of one measured count, in people
     tables: int
     cells: int  # of everything counted
+    unmeasured: float = 0.0  # about how far off, as a share of the rows, answers are that nothing was measured for
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,8 @@ The baseline that everything else must beat: a whole marginal costs one L2 sensi
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -12,10 +14,11 @@ from typing import ClassVar
 import numpy as np
 
 from understudy.game import Played, Watcher, play
-from understudy.mechanisms.base import Brief, Mechanism, check_share
+from understudy.mechanisms.base import Brief, Mechanism, Outlook, check_share
 from understudy.players.measuring import InTurn, MeasureAll, one_way
 from understudy.players.rows import RowPlayer
 from understudy.privacy import Meter
+from understudy.queries.base import QueryClass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +38,21 @@ class Gaussian(Mechanism):
     def check(self, brief: Brief) -> None:
         check_share(self.name, first=self.first)
 
+    def outlook(self, brief: Brief, rho: Fraction, people: int) -> Outlook:
+        ones, wider = one_way(brief.schema), _wider(brief)
+        tables: Sequence[QueryClass]
+        tables, share = (wider, 1 - Fraction(self.first)) if wider else (ones, Fraction(1))
+        sigma = math.sqrt(sum(part.l2_squared(brief.neighbours) for part in tables) / (2 * float(rho * share)))
+        cells = sum(part.size for part in tables)
+        return Outlook(how=f"{len(tables)} tables measured at once", sigma=sigma, tables=len(tables), cells=cells)
+
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
-        rho, ones = meter.left, one_way(brief.schema)
-        wider = [part for part in brief.workload if part not in ones]
+        rho, ones, wider = meter.left, one_way(brief.schema), _wider(brief)
         first = rho * Fraction(self.first) if wider else rho
         query = InTurn(MeasureAll(meter, ones, rho=first), MeasureAll(meter, wider, rho=rho - first))
         return play(RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=3), query, rounds=2, watcher=watcher)
+
+
+def _wider(brief: Brief) -> list[QueryClass]:
+    ones = one_way(brief.schema)
+    return [part for part in brief.workload if part not in ones]

@@ -7,19 +7,22 @@ columns are planned for as well: rows cannot be better than their columns, and a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, get_args
 
 import numpy as np
 
 from understudy.errors import NotSupported, ParameterError
 from understudy.game import Played, Watcher, play
-from understudy.mechanisms.base import Brief, Mechanism
+from understudy.mechanisms.base import Brief, Mechanism, Outlook
 from understudy.players.measuring import one_way
 from understudy.players.residuals import FromResiduals, MeasureResiduals
 from understudy.players.rows import RowPlayer
 from understudy.privacy import Meter
+from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload
 from understudy.synthesis.evidence import SUMS_UP_TO
@@ -57,6 +60,15 @@ class Matrix(Mechanism):
         cells = sum(part.size for part in closure(wanted))
         if cells > MOST_CELLS:
             raise NotSupported(f"matrix would measure {cells:,} cells (at most {MOST_CELLS:,}); ask for fewer marginals or wider bins.")
+
+    def outlook(self, brief: Brief, rho: Fraction, people: int) -> Outlook:
+        """The noise of the worst table of the workload, exactly as planned."""
+        wanted = tables_for(brief.workload)
+        # Under add-remove-one the number of rows was bought before, with about a fiftieth of what there was.
+        total = Fraction(0) if brief.neighbours is Neighbours.REPLACE_ONE else Fraction(math.ceil(math.sqrt(25 / rho)))
+        made = plan(wanted, rho=rho, neighbours=brief.neighbours, objective=self.objective, total_sigma=total)
+        cells = sum(part.size for part in made.parts)
+        return Outlook(how=f"{len(made.parts)} residuals measured at once", sigma=float(made.errors.max()), tables=len(wanted), cells=cells)
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         wanted = tables_for(brief.workload)

@@ -23,14 +23,14 @@ def one_way(schema: Schema) -> list[Marginal]:
 
 
 class MeasureAll:
-    """Measures a fixed list once, equal shares each; does not look at the model."""
+    """Measures a fixed list once, shares in proportion to public weights, equal if there are none; does not look at the model."""
 
-    def __init__(self, meter: Meter, parts: Sequence[QueryClass], *, rho: Fraction) -> None:
-        self._meter, self._parts, self._rho = meter, list(parts), rho
+    def __init__(self, meter: Meter, parts: Sequence[QueryClass], *, rho: Fraction, weights: Sequence[int] | None = None) -> None:
+        self._meter, self._parts, self._rho, self._weights = meter, list(parts), rho, weights
 
     def point(self, model: Model) -> Sequence[Finding]:
         parts, self._parts = self._parts, []
-        return self._meter.measure_all(parts, rho=self._rho, kept=KEPT) if parts else []
+        return self._meter.measure_all(parts, rho=self._rho, weights=self._weights, kept=KEPT) if parts else []
 
 
 class WorstFirst:

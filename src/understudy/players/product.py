@@ -12,6 +12,7 @@ from understudy.privacy import Measurement
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.schema import Schema
+from understudy.synthesis.histogram import to_distribution
 from understudy.synthesis.rounding import systematic_counts
 from understudy.tally import CodedRows
 
@@ -40,10 +41,10 @@ class ProductModel:
 
 
 class Product:
-    """Learns 1-way marginals; proposes their product. Columns never measured are uniform."""
+    """Learns 1-way marginals of so many people; proposes their product. Columns never measured are uniform."""
 
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
+    def __init__(self, schema: Schema, people: int) -> None:
+        self._schema, self._people = schema, people
         self._columns = [np.full(size, 1 / size) for size in schema.shape]
 
     def propose(self) -> ProductModel:
@@ -52,32 +53,14 @@ class Product:
     def learn(self, findings: Sequence[Finding]) -> None:
         for finding in findings:
             if isinstance(finding, Measurement) and isinstance(finding.part, Marginal) and len(finding.part.positions) == 1:
-                self._columns[finding.part.positions[0]] = to_distribution(_all_cells(finding))
+                self._columns[finding.part.positions[0]] = self._distribution(finding)
 
     def result(self) -> ProductModel:
         return self.propose()
 
-
-def _all_cells(found: Measurement) -> np.ndarray:
-    """Every cell's count; what stayed below a threshold counts as none, which is what the projection would make of it."""
-    if found.keys is None:
-        return found.counts
-    whole = np.zeros(found.part.size, np.int64)
-    whole[found.keys] = found.counts
-    return whole
-
-
-def to_distribution(noisy: np.ndarray) -> np.ndarray:
-    """The nearest distribution to noisy counts: Euclidean projection onto the simplex of their total.
-
-    The total is kept when it is positive, so one constant is subtracted from every cell and what
-    falls below zero is cut: small cells, which are mostly noise, vanish instead of being kept by half.
-    """
-    values = noisy.astype(np.float64)
-    total = max(values.sum(), 1.0)
-    falling = np.sort(values)[::-1]
-    excess = (np.cumsum(falling) - total) / np.arange(1, len(values) + 1)
-    last = np.flatnonzero(falling > excess)[-1]
-    projected = np.maximum(values - excess[last], 0.0)
-    share: np.ndarray = projected / projected.sum()
-    return share
+    def _distribution(self, found: Measurement) -> np.ndarray:
+        if found.keys is None:
+            return to_distribution(found.counts, self._people, float(found.sigma))
+        whole = np.zeros(found.part.size)  # what stayed below a threshold counts as none, as the projection would have it
+        whole[found.keys] = found.counts
+        return to_distribution(whole, self._people, 0.0)

@@ -9,17 +9,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from understudy.game import Finding
-from understudy.players.product import ProductModel, to_distribution
+from understudy.players.product import ProductModel
 from understudy.privacy import Measurement
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.schema import Schema
 from understudy.synthesis.evidence import SUMS_UP_TO, Evidence, plant
+from understudy.synthesis.histogram import to_distribution
 from understudy.synthesis.rowfit import TableTarget, Target, fit_rows
 from understudy.tally import DENSE_CELLS, CodedRows, Counts, count_cells
 
 ROWS = 20_000  # fitted during play
-HEAT = 0.45  # of the finest sigma measured
+HEAT = 0.5  # of the finest sigma measured; more leaves less of the noise in the rows, and less of the strongest dependences
 LAST_SWEEPS = 3
 MOST_FITTED = 200_000  # beyond this, fitted rows are repeated
 
@@ -124,20 +125,28 @@ class RowPlayer:
 
     def _refit(self) -> None:
         """Take the fresh evidence narrowest first, so that wider tables are judged against a model that has the rest."""
-        fresh, scale = self._evidence.fresh, self._people / self._count
+        fresh = self._evidence.fresh
         columns = sorted({c for positions in fresh for c in positions})  # the others have nothing new to fit
         for position in sorted(p for p in fresh if len(p) == 1):
-            self._priors[position[0]] = to_distribution(self._evidence.tables[position].people)
+            pooled = self._evidence.tables[position]
+            self._priors[position[0]] = to_distribution(pooled.people, self._people, pooled.sigma)
         if not self._targets:  # a model was proposed before anything was known: start again from the columns as they are now
             self._codes = None
         for width in sorted({len(p) for p in fresh}):
             for positions in sorted(p for p in fresh if len(p) == width):
-                self._targets[positions] = self._evidence.targets(positions, self._rows(), scale)
+                self._targets[positions] = self._evidence.targets(positions, self._model(positions))
             if width > 1 or self._targets.keys() - fresh:
                 self._fit(columns)
         if self._evidence.wide or self._evidence.single:
             self._fit()
         fresh.clear()
+
+    def _model(self, positions: tuple[int, ...]) -> np.ndarray:
+        """How many people the model has in each cell of a marginal; of one column, that is its smoothed self."""
+        if len(positions) == 1:
+            return self._priors[positions[0]] * self._people
+        shape = tuple(self._schema.shape[p] for p in positions)
+        return count_cells(self._rows(), positions, shape) * (self._people / self._count)
 
     def _plant(self, known: int) -> None:
         """Fill the cells of new wide tables, then let everything settle around them."""

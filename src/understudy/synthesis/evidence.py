@@ -19,10 +19,9 @@ from understudy.privacy import Measurement
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
 from understudy.synthesis.rowfit import QueryTarget, TableTarget
-from understudy.tally import cell_numbers, count_cells
+from understudy.tally import cell_numbers
 
 SUMS_UP_TO = 2  # sub-marginals of at most so many columns are pooled
-LESS_THAN_LARGEST = 0.8  # sigmas below the largest noise to expect, from where a cell is believed in full
 GUESS = 1.0  # a cell is guessed to be off by about this share of itself ...
 GUESS_WORTH = 20.0  # ... a guess worth as much as so many cells
 LARGE = 5.0  # a cell of more sigmas than this is believed more than by half in any case
@@ -93,10 +92,9 @@ class Evidence:
         pooled.precision += 1 / variance
         self.fresh.add(positions)
 
-    def targets(self, positions: tuple[int, ...], rows: np.ndarray, scale: float) -> TableTarget:
-        """What rows should be fitted to for one marginal, given where they are now."""
+    def targets(self, positions: tuple[int, ...], model: np.ndarray) -> TableTarget:
+        """What rows should be fitted to for one marginal, given how many people the model has in its cells."""
         pooled, shape = self.tables[positions], tuple(self.shape[p] for p in positions)
-        model = count_cells(rows, positions, shape) * scale
         people, trust = believed(pooled.people, model, pooled.sigma)
         return TableTarget(positions, shape, people.astype(np.float32), (trust / pooled.sigma**2).astype(np.float32))
 
@@ -120,7 +118,7 @@ def believed(noisy: np.ndarray, model: np.ndarray, sigma: float) -> tuple[np.nda
     """
     gap = noisy - model
     largest = math.sqrt(2 * math.log(max(len(noisy), 2)))  # of so many noises, in sigmas, about
-    certain = np.abs(gap) > max(largest - LESS_THAN_LARGEST, 1.0) * sigma
+    certain = np.abs(gap) > largest * sigma
     group = np.where(model < 1, 0, np.frexp(np.maximum(model, 1))[1])
     groups = int(group.max()) + 1
     scatter = np.bincount(group, np.where(certain, 0.0, gap**2 - sigma**2), groups)
