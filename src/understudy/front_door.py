@@ -151,6 +151,7 @@ def _play(
     watcher.step(f"largest error at most {certificate.shown}")
     measurements = (*total, *(f for f in played.findings if isinstance(f, (Measurement, Residual))))
     manifest = _manifest(meter, brief, mechanism, budget, measurements, total, len(codes))
+    manifest["mechanism"]["played"] = dict(played.facts)
     manifest["certificate"] = asdict(certificate)
     return Release(brief.schema, brief.workload, codes, synthetic, certificate, measurements, manifest)
 

@@ -8,8 +8,8 @@ Every mechanism is a pairing of two such players; this is all that they share.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -72,10 +72,11 @@ class NoWatcher:
 
 @dataclass(frozen=True)
 class Played:
-    """How a game ended: the model to release and every finding, all of it public."""
+    """How a game ended: the model to release, every finding, and facts for the manifest; all of it public."""
 
     model: Model
     findings: tuple[Finding, ...]
+    facts: Mapping[str, int | float | str] = field(default_factory=dict)  # such as what the public rule came to
 
 
 def play(data: DataPlayer, query: QueryPlayer, *, rounds: int, watcher: Watcher) -> Played:
