@@ -47,14 +47,14 @@ class Worker:
                 self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # noqa: S603
             assert self.process.stdin is not None
             child.send(self.process.stdin, wall=wall, **message)
-            answer = self._read(deadline)
+            answer = self._answer(deadline)
         except (OSError, ValueError, EOFError):
             answer = None
         if answer is None:
             self.close()
         return answer
 
-    def _read(self, deadline: float) -> dict[str, np.ndarray] | None:
+    def _answer(self, deadline: float) -> dict[str, np.ndarray] | None:
         assert self.process is not None and self.process.stdout is not None
         received, wanted = bytearray(), 8
         with selectors.DefaultSelector() as ready:

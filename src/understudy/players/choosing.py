@@ -29,13 +29,12 @@ class WeightedQueries:
 
     After m records x the weight of a query is exp(eta * sum of (q(D) - q(x))). With the records' average as the model and
     multiplier m, that sum times n is the score of the exponential mechanism, a whole number; so a round is one selection, at
-    draws * eta^2 * m^2 / (2 n^2). Before the first record all weights are equal: the draws are public and free.
+    draws * eta^2 * m^2 / (2 n^2): m^2 times ``unit``. Before the first record all weights are equal: the draws are public and free.
     """
 
-    def __init__(self, meter: Meter, parts: Sequence[QueryClass], *, rho: Fraction, draws: int, rounds: int, rng: np.random.Generator) -> None:
+    def __init__(self, meter: Meter, parts: Sequence[QueryClass], *, unit: Fraction, draws: int, rng: np.random.Generator) -> None:
         self._meter, self._parts, self._draws, self._rng = meter, list(parts), draws, rng
-        self._unit = rho / sum(m * m for m in range(1, rounds))  # what a round with multiplier 1 costs
-        self._records = 0
+        self._unit, self._records = unit, 0
 
     def point(self, model: Model) -> Sequence[Finding]:
         m, self._records = self._records, self._records + 1

@@ -90,7 +90,7 @@ def _is_record(record: object, shape: np.ndarray) -> bool:
     return bool(np.all((record >= 0) & (record < shape)))
 
 
-class Noise(Protocol):
+class Perturbation(Protocol):
     """Where the perturbations of a round come from."""
 
     def __call__(self, samples: int, rng: np.random.Generator) -> np.ndarray:
@@ -104,9 +104,10 @@ class PerturbedLeader:
     Args:
         schema: the columns.
         solver: finds the records.
-        noise: the perturbation; see :func:`exponential` and :mod:`understudy.queries.separator`.
+        perturb: the perturbation; see :func:`exponential` and :mod:`understudy.queries.separator`.
         first: the query to begin with, drawn in public.
         samples: records a round.
+        window: how many rounds' records are proposed together.
         last: the share of the rounds, the last ones, whose records are released.
         rng: public randomness.
     """
@@ -115,24 +116,25 @@ class PerturbedLeader:
         self,
         schema: Schema,
         solver: Solver,
-        noise: Noise,
+        perturb: Perturbation,
         *,
         first: Choice,
         samples: int,
+        window: int,
         last: Fraction | float,
         rng: np.random.Generator,
     ) -> None:
-        self._schema, self._solver, self._noise, self._rng = schema, solver, noise, rng
-        self._samples, self._last = samples, last
+        self._schema, self._solver, self._perturb, self._rng = schema, solver, perturb, rng
+        self._samples, self._window, self._last = samples, window, last
         self._weights: dict[Query, int] = {}
         self._rounds: list[np.ndarray] = []
         self.learn([first])
 
     def propose(self) -> Records:
         instance = weighted(self._schema, self._weights)
-        variants = Variants(linear=self._noise(self._samples, self._rng))
+        variants = Variants(linear=self._perturb(self._samples, self._rng))
         self._rounds.append(self._solver.records(instance, variants))
-        return Records(self._schema, self._rounds[-1])
+        return Records(self._schema, np.concatenate(self._rounds[-self._window :]))
 
     def learn(self, findings: Sequence[Finding]) -> None:
         add_up(self._weights, findings)
@@ -177,10 +179,24 @@ def weighted(schema: Schema, weights: dict[Query, int]) -> Instance:
     return Instance.of(schema.shape, FlatQueries.of(query for query, _ in kept), np.asarray([w for _, w in kept], np.float64))
 
 
-def exponential(schema: Schema, scale: float) -> Noise:
+def exponential(schema: Schema, scale: float) -> Perturbation:
     """FEM's perturbation: minus an exponential of this scale on every one-hot coordinate."""
     width = sum(schema.shape)
     return lambda samples, rng: -rng.exponential(scale, (samples, width))
+
+
+def laplace(schema: Schema, fake: Sequence[Query], scale: float) -> Perturbation:
+    """sepFEM's perturbation: a Laplace weight on each query of a separator set, all of one literal and so a linear term."""
+    starts = np.concatenate([[0], np.cumsum(schema.shape)])
+    places = [int(starts[query.literals[0].column]) + query.literals[0].value for query in fake]
+    signs = np.asarray([query.table[1] - query.table[0] for query in fake])  # a negation is minus the literal, up to a constant
+
+    def draw(samples: int, rng: np.random.Generator) -> np.ndarray:
+        linear = np.zeros((samples, int(starts[-1])))
+        linear[:, places] = signs * rng.laplace(0, scale, (samples, len(places)))
+        return linear
+
+    return draw
 
 
 def any_query(parts: Sequence[QueryClass], rng: np.random.Generator) -> Choice:

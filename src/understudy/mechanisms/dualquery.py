@@ -1,0 +1,91 @@
+"""DualQuery: multiplicative weights over queries against best responses.
+
+Gaboardi, Gallego Arias, Hsu, Roth and Wu (2014), Algorithm 2. The query player keeps a weight for every query and negation and shows
+s of them a round, drawn by weight; the data player answers with the record that satisfies most of these, by an oracle. T rounds make T
+records, which are the release. Round t is s draws of an exponential mechanism at eta (t - 1), so that
+
+    rho = s eta^2 (T - 1) T (2T - 1) / (12 n^2),
+
+and eta follows from T, s and the budget (privacy/PROOFS.md, N4 and M2). The first round's draws are uniform and free.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from understudy.errors import ParameterError
+from understudy.game import Played, Watcher, play
+from understudy.mechanisms.base import Brief, Mechanism, check_whole
+from understudy.oracles.base import Oracle
+from understudy.players.choosing import WeightedQueries
+from understudy.players.oracle import BestResponse, Solver, check_oracle, oracle_of
+from understudy.privacy import Meter
+
+MOST_ROUNDS = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class DualQuery(Mechanism):
+    """Data player: the best record against this round's queries. Query player: multiplicative weights, by samples.
+
+    Attributes:
+        rounds: T, also the number of different records; ``None`` for the public rule in ``_plan``.
+        samples: s, queries drawn a round; ``None`` for the public rule.
+        step: eta. Usually it follows from the budget; if it is given, the budget settles the rounds.
+        oracle: who finds the records, by name.
+    """
+
+    rounds: int | None = None
+    samples: int | None = None
+    step: float | None = None
+    oracle: str | Oracle = "search"
+
+    name: ClassVar[str] = "dualquery"
+    summary: ClassVar[str] = "draws queries by weight and measures nothing; one solve a round, so very large workloads and wide tables"
+    reference: ClassVar[str] = "Gaboardi et al., ICML 2014, Algorithm 2"
+
+    def check(self, brief: Brief) -> None:
+        check_whole(self.name, rounds=(2 if self.rounds is None else self.rounds, 2, MOST_ROUNDS))
+        check_whole(self.name, samples=(1 if self.samples is None else self.samples, 1, 1_000_000))
+        step = 1.0 if self.step is None else self.step
+        if isinstance(step, bool) or not isinstance(step, (int, float, Fraction)) or not 0 < step < math.inf:
+            raise ParameterError("dualquery needs step to be a number above 0.")
+        if self.step is not None and self.rounds is not None:
+            raise ParameterError("dualquery takes rounds or step, not both: the budget settles the other.")
+        check_oracle(self.name, self.oracle, brief.workload)
+
+    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
+        rounds, samples, unit = self._plan(meter.left, meter.rows, brief)
+        solver = Solver(oracle_of(self.oracle), rng)
+        query = WeightedQueries(meter, list(brief.workload), unit=unit, draws=samples, rng=rng)
+        played = play(BestResponse(brief.schema, solver), query, rounds=rounds, watcher=watcher)
+        step = meter.rows * math.sqrt(2 * unit / samples)
+        facts = {"rounds": rounds, "samples": samples, "step": step, "solves": solver.solves, "failed_solves": solver.failed}
+        return replace(played, facts=facts)
+
+    def _plan(self, rho: Fraction, rows: int, brief: Brief) -> tuple[int, int, Fraction]:
+        """(T, s, what a round costs after one record) from public numbers."""
+        rounds, samples = self.rounds or 50, self.samples or 20
+        if self.step is None:
+            return rounds, samples, rho / squares(rounds)
+        unit = samples * Fraction(self.step) ** 2 / (2 * rows**2)
+        return rounds_within(rho / unit), samples, unit
+
+
+def squares(rounds: int) -> int:
+    """1 + 4 + ... + (T - 1)^2: what T rounds cost in units of the second."""
+    return (rounds - 1) * rounds * (2 * rounds - 1) // 6
+
+
+def rounds_within(units: Fraction) -> int:
+    """The most rounds that cost no more; one is free."""
+    low, high = 1, MOST_ROUNDS
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if squares(middle) <= units else (low, middle - 1)
+    return low

@@ -1,0 +1,87 @@
+"""What FEM and sepFEM share: everything but the perturbation. The public rule for rounds, samples and scale is here."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from understudy.errors import ParameterError
+from understudy.game import Played, Watcher, play
+from understudy.mechanisms.base import Brief, Mechanism, check_whole
+from understudy.oracles.base import Oracle
+from understudy.players.choosing import WorstSigned
+from understudy.players.oracle import Perturbation, PerturbedLeader, Solver, any_query, check_oracle, oracle_of
+from understudy.privacy import Meter
+
+SAMPLES = 150
+MOST_ROUNDS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leading(Mechanism):
+    """Data player: follow the perturbed leader, by an oracle. Query player: the exponential mechanism on signed errors.
+
+    T rounds make T - 1 selections, since the last one would not be used.
+
+    Attributes:
+        rounds: T; ``None`` for the public rule in ``rounds_for``.
+        samples: s, records a round; ``None`` for 150: the play sees 1 / sqrt(s) of sampling error, and each costs a solve.
+        scale: eta, the size of the perturbation; ``None`` for the public rule in ``scale_for``.
+        window: how many rounds' records are shown to the query player together; 1 is the paper's.
+        last: the share of the rounds, the last ones, whose records are released.
+        oracle: who finds the records, by name.
+    """
+
+    rounds: int | None = None
+    samples: int | None = None
+    scale: float | None = None
+    window: int = 3
+    last: float = 0.5
+    oracle: str | Oracle = "search"
+
+    @abstractmethod
+    def perturbation(self, brief: Brief, scale: float) -> Perturbation:
+        """The perturbation of one solve."""
+
+    def check(self, brief: Brief) -> None:
+        check_whole(self.name, rounds=(2 if self.rounds is None else self.rounds, 2, 100_000))
+        check_whole(self.name, samples=(1 if self.samples is None else self.samples, 1, 100_000))
+        check_whole(self.name, window=(self.window, 1, 100_000))
+        scale = 1.0 if self.scale is None else self.scale
+        if isinstance(scale, bool) or not isinstance(scale, (int, float, Fraction)) or not 0 < scale < math.inf:
+            raise ParameterError(f"{self.name} needs scale to be a number above 0.")
+        if isinstance(self.last, bool) or not isinstance(self.last, (int, float, Fraction)) or not 0 < self.last <= 1:
+            raise ParameterError(f"{self.name} needs last to be above 0 and at most 1.")
+        check_oracle(self.name, self.oracle, brief.workload)
+
+    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
+        parts = list(brief.workload)
+        rounds = self.rounds or rounds_for(meter.left, meter.rows, brief.workload.size)
+        samples = self.samples or SAMPLES
+        scale = float(self.scale or scale_for(rounds))
+        solver = Solver(oracle_of(self.oracle), rng)
+        first, perturb = any_query(parts, rng), self.perturbation(brief, scale)
+        data = PerturbedLeader(brief.schema, solver, perturb, first=first, samples=samples, window=self.window, last=self.last, rng=rng)
+        query = WorstSigned(meter, parts, rho=meter.left / (rounds - 1))
+        played = play(data, query, rounds=rounds - 1, watcher=watcher)
+        facts = {"rounds": rounds, "samples": samples, "scale": scale, "solves": solver.solves, "failed_solves": solver.failed}
+        return replace(played, facts=facts)
+
+
+def rounds_for(rho: Fraction, rows: int, queries: int) -> int:
+    """T from public numbers.
+
+    With x = sqrt(rho) * n / ln(2|Q|), the noise of a selection is about sqrt(T / 2) / x of the rows, and what the play leaves falls
+    about as 1 / sqrt(T). That would make T grow with x; more than this gained nothing on ADULT, a public table (other workloads
+    than the one that is reported).
+    """
+    return max(8, min(MOST_ROUNDS, round(7.5 * math.sqrt(math.sqrt(rho) * rows / math.log(2 * queries + 1)))))
+
+
+def scale_for(rounds: int) -> float:
+    """eta from T: follow the perturbed leader wants sqrt(T); the factor is from ADULT too."""
+    return 0.22 * math.sqrt(rounds)
