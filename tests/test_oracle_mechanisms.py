@@ -18,18 +18,29 @@ from understudy.game import NoWatcher, Played
 from understudy.mechanisms.base import Brief, Mechanism, available_mechanisms
 from understudy.mechanisms.dualquery import DualQuery, rounds_within, squares
 from understudy.mechanisms.fem import Fem
-from understudy.mechanisms.leading import rounds_for, scale_for
+from understudy.mechanisms.leading import rounds_for
 from understudy.mechanisms.sepfem import SepFem
 from understudy.oracles.base import Ended, Found, Instance, Oracle, Variants
 from understudy.players.choosing import WeightedQueries
-from understudy.players.oracle import BestResponse, Records, Solver, any_query, exponential, laplace, oracle_of
+from understudy.players.oracle import (
+    BestResponse,
+    PerturbedLeader,
+    Records,
+    Solver,
+    add_up,
+    any_query,
+    exponential,
+    laplace,
+    oracle_of,
+    weighted,
+)
 from understudy.privacy import Choice, Meter, ProcessLedger
 from understudy.privacy.accountant import Cost, total_cost
 from understudy.privacy.events import ExponentialDraws
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.separator import separator
-from understudy.queries.symmetric import Literal, Symmetric, all_of, parity
+from understudy.queries.symmetric import Literal, Query, Symmetric, all_of, parity
 from understudy.sources.memory import MemorySource
 
 KINDS: list[type[Mechanism]] = [Fem, SepFem, DualQuery]
@@ -139,6 +150,23 @@ def test_fem_releases_the_records_of_the_last_rounds() -> None:
     for last, kept in ((0.5, 4), (1.0, 7), (0.01, 1)):
         played, _ = play(Fem(rounds=7, samples=3, last=last))
         assert isinstance(played.model, Records) and len(played.model.codes) == 3 * kept
+
+
+def test_the_query_player_of_fem_is_shown_the_records_of_a_few_rounds() -> None:
+    solver = Solver(oracle_of("search"), np.random.default_rng(0))
+    first = Choice(Marginal.of(SMALL, ["a", "b"]), 3)
+    data = PerturbedLeader(SMALL, solver, exponential(SMALL, 1.0), first=first, samples=4, window=3, last=0.5, rng=np.random.default_rng(0))
+    assert [len(data.propose().codes) for _ in range(5)] == [4, 8, 12, 12, 12]
+
+
+def test_a_negation_chosen_after_its_query_takes_it_back() -> None:
+    weights: dict[Query, int] = {}
+    part = Marginal.of(SMALL, ["a", "b"])
+    add_up(weights, [Choice(part, 3), Choice(part, 3), Choice(part, 5, -1), Choice(part, 3, -1)])
+    instance = weighted(SMALL, weights)
+    assert sorted(instance.weights.tolist()) == [-1.0, 1.0]
+    add_up(weights, [Choice(part, 3, -1)])
+    assert weighted(SMALL, weights).weights.tolist() == [-1.0]
 
 
 def test_dualquery_charges_grow_with_the_square_of_the_round() -> None:
@@ -288,19 +316,19 @@ def test_the_manifest_says_what_the_rule_came_to(name: str) -> None:
 def test_the_rule_is_public_and_grows_with_the_budget() -> None:
     rounds = [rounds_for(Fraction(rho), 48_842, 500_000) for rho in ("0.00016", "0.001", "0.0036", "0.0136")]
     assert rounds == sorted(rounds) and rounds_for(Fraction(1, 10**9), 50, 10) >= 2
-    assert all(scale_for(t) > 0 for t in (2, 50, 5000))
     assert {"fem", "sepfem", "dualquery"} <= set(available_mechanisms())
 
 
 @pytest.mark.parametrize("name", ["fem", "sepfem", "dualquery"])
 def test_they_beat_independent_columns_where_columns_depend(name: str) -> None:
     rng = np.random.default_rng(1)
-    table = rng.integers(0, 3, (20_000, 4))
+    table = rng.integers(0, 3, (5_000, 4))
     table[:, 1], table[:, 3] = table[:, 0], (table[:, 2] + 1) % 3
     schema = us.Schema.from_domain(dict.fromkeys("abcd", 3))
 
     def error(mechanism: str) -> float:
-        made = us.release(table, schema=schema, epsilon=5, mechanism=mechanism, workload="2-way", seed=0)
+        fewer = {"samples": 30} if mechanism in ("fem", "sepfem") else {}
+        made = us.release(table, schema=schema, epsilon=5, mechanism=mechanism, parameters=fewer, workload="2-way", seed=0)
         return max(
             float(np.abs(Records(schema, table.astype(np.int32)).shares(part) - Records(schema, made.codes).shares(part)).max())
             for part in made.workload

@@ -21,12 +21,14 @@ import numpy as np
 from understudy.errors import ParameterError
 from understudy.game import Played, Watcher, play
 from understudy.mechanisms.base import Brief, Mechanism, check_whole
+from understudy.mechanisms.leading import reach
 from understudy.oracles.base import Oracle
 from understudy.players.choosing import WeightedQueries
 from understudy.players.oracle import BestResponse, Solver, check_oracle, oracle_of
 from understudy.privacy import Meter
 
 MOST_ROUNDS = 100_000
+MOST_BY_RULE = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +71,13 @@ class DualQuery(Mechanism):
         return replace(played, facts=facts)
 
     def _plan(self, rho: Fraction, rows: int, brief: Brief) -> tuple[int, int, Fraction]:
-        """(T, s, what a round costs after one record) from public numbers."""
-        rounds, samples = self.rounds or 50, self.samples or 20
+        """(T, s, what a round costs after one record) from public numbers.
+
+        The last weights are as sharp as eta T = n sqrt(6 rho / (s T)): records and samples are paid for alike, and both grow with the
+        root of the reach. With these constants eta is about 3 on ADULT, a public table (other workloads than those that are reported).
+        """
+        root = math.sqrt(reach(rho, rows, brief.workload.size))
+        rounds, samples = self.rounds or max(8, min(MOST_BY_RULE, round(5 * root))), self.samples or max(1, round(root))
         if self.step is None:
             return rounds, samples, rho / squares(rounds)
         unit = samples * Fraction(self.step) ** 2 / (2 * rows**2)

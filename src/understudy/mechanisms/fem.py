@@ -25,6 +25,7 @@ class Fem(Leading):
     name: ClassVar[str] = "fem"
     summary: ClassVar[str] = "selects the worst queries and measures nothing; an oracle finds records that satisfy them"
     reference: ClassVar[str] = "Vietri et al., ICML 2020, Algorithms 1 and 2"
+    usual: ClassVar[float] = 0.22
 
     def perturbation(self, brief: Brief, scale: float) -> Perturbation:
         return exponential(brief.schema, scale)

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class Leading(Mechanism):
     Attributes:
         rounds: T; ``None`` for the public rule in ``rounds_for``.
         samples: s, records a round; ``None`` for 150: the play sees 1 / sqrt(s) of sampling error, and each costs a solve.
-        scale: eta, the size of the perturbation; ``None`` for the public rule in ``scale_for``.
+        scale: eta, the size of the perturbation; ``None`` for ``usual`` times the root of the rounds, as regret wants it.
         window: how many rounds' records are shown to the query player together; 1 is the paper's.
         last: the share of the rounds, the last ones, whose records are released.
         oracle: who finds the records, by name.
@@ -42,6 +43,8 @@ class Leading(Mechanism):
     window: int = 3
     last: float = 0.5
     oracle: str | Oracle = "search"
+
+    usual: ClassVar[float]  # scale in one round; from ADULT, a public table
 
     @abstractmethod
     def perturbation(self, brief: Brief, scale: float) -> Perturbation:
@@ -62,7 +65,7 @@ class Leading(Mechanism):
         parts = list(brief.workload)
         rounds = self.rounds or rounds_for(meter.left, meter.rows, brief.workload.size)
         samples = self.samples or SAMPLES
-        scale = float(self.scale or scale_for(rounds))
+        scale = float(self.scale or self.usual * math.sqrt(rounds))
         solver = Solver(oracle_of(self.oracle), rng)
         first, perturb = any_query(parts, rng), self.perturbation(brief, scale)
         data = PerturbedLeader(brief.schema, solver, perturb, first=first, samples=samples, window=self.window, last=self.last, rng=rng)
@@ -72,16 +75,15 @@ class Leading(Mechanism):
         return replace(played, facts=facts)
 
 
+def reach(rho: Fraction, rows: int, queries: int) -> float:
+    """sqrt(rho) * n / ln(2|Q|): one over the error, as a share of the rows, of a selection that spends everything, up to a constant."""
+    return math.sqrt(rho) * rows / math.log(2 * queries + 1)
+
+
 def rounds_for(rho: Fraction, rows: int, queries: int) -> int:
     """T from public numbers.
 
-    With x = sqrt(rho) * n / ln(2|Q|), the noise of a selection is about sqrt(T / 2) / x of the rows, and what the play leaves falls
-    about as 1 / sqrt(T). That would make T grow with x; more than this gained nothing on ADULT, a public table (other workloads
-    than the one that is reported).
+    The error of a selection grows with sqrt(T) / reach and what the play leaves falls about as 1 / sqrt(T), which would make T grow with
+    the reach. Beyond its root little was gained on ADULT, a public table (other workloads than those that are reported).
     """
-    return max(8, min(MOST_ROUNDS, round(7.5 * math.sqrt(math.sqrt(rho) * rows / math.log(2 * queries + 1)))))
-
-
-def scale_for(rounds: int) -> float:
-    """eta from T: follow the perturbed leader wants sqrt(T); the factor is from ADULT too."""
-    return 0.22 * math.sqrt(rounds)
+    return max(8, min(MOST_ROUNDS, round(7.5 * math.sqrt(reach(rho, rows, queries)))))

@@ -26,6 +26,7 @@ class SepFem(Leading):
     name: ClassVar[str] = "sepfem"
     summary: ClassVar[str] = "fem with another perturbation: queries that tell records apart, at random weights"
     reference: ClassVar[str] = "Vietri et al., ICML 2020, Algorithms 1 and 3"
+    usual: ClassVar[float] = 0.09
 
     def perturbation(self, brief: Brief, scale: float) -> Perturbation:
         return laplace(brief.schema, separator(brief.workload, brief.schema), scale)
