@@ -128,6 +128,15 @@ def test_noise_is_not_chased_and_what_stands_out_is_believed() -> None:
     assert np.mean(np.abs(off - model)) > 200  # where cells scatter far beyond their noise, they are right and the model is not
 
 
+def test_what_was_picked_for_surprising_is_believed_sooner() -> None:
+    model = np.full(1000, 10.0)
+    noisy = model.copy()
+    noisy[7] += 3.2 * 50
+    late, _ = believed(noisy, model, 50.0)
+    soon, trust = believed(noisy, model, 50.0, sooner=1.2)
+    assert late[7] < 0.5 * noisy[7] and soon[7] == noisy[7] and trust[7] == 1
+
+
 def test_evidence_pools_repeats_and_sums_by_their_precision() -> None:
     schema = us.Schema.from_domain({"a": 2, "b": 3})
     evidence = Evidence(schema.shape)

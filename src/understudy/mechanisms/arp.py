@@ -25,7 +25,9 @@ from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
 
 ROUNDS = 30
-ADAPTIVE_HEAT = 0.8  # hotter than at once: fewer tables leave more open
+HOTTEST = 0.8  # heat holds strong dependences back by a share of the noise; where noise is small there is room for more
+HELD_BACK = (0.00075, 0.0012)  # of the rows, at once and in rounds, where fewer tables leave more open
+SOONER = 1.2  # sigmas: in rounds, a table was picked because some cell of it is far off
 PAIRS_HEAT = 0.25  # when all pairs that matter are measured, little is left open
 SMALL_NOISE = 0.008  # one-shot while the noise of a cell is below this share of the rows
 CANDIDATE_CELLS = 20_000  # a wider marginal is mostly noise; its sub-marginals are candidates instead
@@ -79,9 +81,8 @@ class Arp(Mechanism):
             steps.append(WorstMarginal(meter, candidates, select=each * selecting, measure=each * (1 - selecting)))
         else:
             steps.append(MeasureAll(meter, tables, rho=rest))
-        only_pairs = all(len(part.positions) <= 2 for part in tables)
-        heat, sweeps = (ADAPTIVE_HEAT, 2) if adaptive else (PAIRS_HEAT if only_pairs else HEAT, 3)
-        data = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=sweeps, heat=heat)
+        heat, sweeps, sooner = self._heat(brief, rho, meter.rows), 2 if adaptive else 3, SOONER if adaptive else 0.0
+        data = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=sweeps, heat=heat, sooner=sooner)
         rounds = len(steps) - 1 + (self.rounds if adaptive else 1)
         return play(data, InTurn(*steps), rounds=rounds, watcher=watcher)
 
@@ -92,26 +93,32 @@ class Arp(Mechanism):
             return bool(self.adaptive) and bool(candidates)
         if sum(part.size for part in tables) > AT_ONCE_CELLS:
             return True
-        return self._sigma_at_once(brief, rho) > SMALL_NOISE * people and len(tables) > self.rounds / 2
+        return self._sigma(brief, rho, False) > SMALL_NOISE * people and len(tables) > self.rounds / 2
 
     def outlook(self, brief: Brief, rho: Fraction, people: int) -> Outlook:
         adaptive = self.is_adaptive(brief, rho, people)
         tables = closure(brief) if adaptive else own_tables(brief)
-        if adaptive:
-            share = float((1 - self._first(True)) * (1 - Fraction(self.selecting)) / self.rounds)
-            sigma = math.sqrt(tables[0].l2_squared(brief.neighbours) / (2 * float(rho) * share))
-        else:
-            sigma = self._sigma_at_once(brief, rho)
         how = f"{self.rounds} rounds of select and measure" if adaptive else f"{len(tables)} marginals measured at once"
         cells, unmeasured = sum(part.size for part in tables), UNMEASURED if adaptive else 0.0
-        return Outlook(how=how, sigma=sigma, cells=cells, tables=len(tables), unmeasured=unmeasured)
+        return Outlook(how=how, sigma=self._sigma(brief, rho, adaptive), cells=cells, tables=len(tables), unmeasured=unmeasured)
+
+    def _heat(self, brief: Brief, rho: Fraction, people: int) -> float:
+        adaptive = self.is_adaptive(brief, rho, people)
+        if not adaptive and all(len(part.positions) <= 2 for part in own_tables(brief)):
+            return PAIRS_HEAT
+        room = HELD_BACK[adaptive] * people / self._sigma(brief, rho, adaptive)
+        return min(max(room, HEAT), HOTTEST)
 
     def _first(self, adaptive: bool) -> Fraction:
         return (FIRST_ADAPTIVE if adaptive else FIRST_AT_ONCE) if self.first is None else Fraction(self.first)
 
-    def _sigma_at_once(self, brief: Brief, rho: Fraction) -> float:
+    def _sigma(self, brief: Brief, rho: Fraction, adaptive: bool) -> float:
+        """Noise of one measured count, in people."""
+        rest = float(rho * (1 - self._first(adaptive)))
         tables = own_tables(brief) or one_way(brief.schema)
-        return math.sqrt(sum(part.l2_squared(brief.neighbours) for part in tables) / (2 * float(rho * (1 - self._first(False)))))
+        if adaptive:
+            return math.sqrt(tables[0].l2_squared(brief.neighbours) * self.rounds / (2 * rest * float(1 - Fraction(self.selecting))))
+        return math.sqrt(sum(part.l2_squared(brief.neighbours) for part in tables) / (2 * rest))
 
 
 def own_tables(brief: Brief) -> list[Marginal]:

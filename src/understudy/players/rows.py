@@ -82,6 +82,7 @@ class RowPlayer:
         sweeps: visits of every cell after each finding.
         heat: temperature, as a share of the finest sigma measured; 0 takes the best value always.
         sums_up_to: columns of the sub-marginals that each table is summed to; 0 for tables that already agree.
+        sooner: sigmas by which surprising cells are believed sooner, for tables picked because they surprise.
     """
 
     def __init__(
@@ -94,10 +95,11 @@ class RowPlayer:
         sweeps: int = 2,
         heat: float = HEAT,
         sums_up_to: int = SUMS_UP_TO,
+        sooner: float = 0.0,
     ) -> None:
         self._schema, self._people, self._rng = schema, people, rng
         self._sweeps, self._heat = sweeps, heat
-        self._evidence = Evidence(schema.shape, sums_up_to)
+        self._evidence = Evidence(schema.shape, sums_up_to, sooner)
         self._targets: dict[tuple[int, ...], Target] = {}
         self._priors = [np.full(size, 1 / size) for size in schema.shape]
         self._count = rows

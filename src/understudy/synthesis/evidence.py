@@ -51,10 +51,12 @@ class Evidence:
         shape: the sizes of all columns.
         sums_up_to: each table is also summed to its sub-marginals of at most so many columns, as evidence independent of
             other tables'. 0 for tables that already agree with each other: their sums would be the same evidence again.
+        sooner: sigmas by which a surprising cell is believed sooner, for tables that were picked because they surprise.
     """
 
     shape: tuple[int, ...]
     sums_up_to: int = SUMS_UP_TO
+    sooner: float = 0.0
     tables: dict[tuple[int, ...], Pooled] = field(default_factory=dict)
     wide: list[Measurement] = field(default_factory=list)
     single: list[Measurement] = field(default_factory=list)
@@ -95,7 +97,7 @@ class Evidence:
     def targets(self, positions: tuple[int, ...], model: np.ndarray) -> TableTarget:
         """What rows should be fitted to for one marginal, given how many people the model has in its cells."""
         pooled, shape = self.tables[positions], tuple(self.shape[p] for p in positions)
-        people, trust = believed(pooled.people, model, pooled.sigma)
+        people, trust = believed(pooled.people, model, pooled.sigma, self.sooner)
         return TableTarget(positions, shape, people.astype(np.float32), (trust / pooled.sigma**2).astype(np.float32))
 
     def other_targets(self, rows: np.ndarray, scale: float) -> Iterator[TableTarget | QueryTarget]:
@@ -108,17 +110,18 @@ class Evidence:
             yield QueryTarget(measurement.part, measurement.counts.astype(np.float64), np.full(measurement.part.size, weight))
 
 
-def believed(noisy: np.ndarray, model: np.ndarray, sigma: float) -> tuple[np.ndarray, np.ndarray]:
+def believed(noisy: np.ndarray, model: np.ndarray, sigma: float, sooner: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """(what to aim for, how much of the noisy value is in it): noisy cells pulled toward the model.
 
     How far cells of one size are off is itself estimated, from how much more than sigma they scatter around
     the model (empirical Bayes, cells grouped by the model's count in powers of two). Large cells are believed in
     any case, because the largest error is theirs. A cell far beyond its noise is believed in full: pulling it even
-    a little would cost more than the noise of the few that get there by chance.
+    a little would cost more than the noise of the few that get there by chance. ``sooner`` lowers that bar by so many
+    sigmas.
     """
     gap = noisy - model
     largest = math.sqrt(2 * math.log(max(len(noisy), 2)))  # of so many noises, in sigmas, about
-    certain = np.abs(gap) > largest * sigma
+    certain = np.abs(gap) > max(largest - sooner, 1.0) * sigma
     group = np.where(model < 1, 0, np.frexp(np.maximum(model, 1))[1])
     groups = int(group.max()) + 1
     scatter = np.bincount(group, np.where(certain, 0.0, gap**2 - sigma**2), groups)
