@@ -151,7 +151,7 @@ def test_plan_on_the_command_line(tmp_path: object) -> None:
 
 
 @pytest.mark.skipif(not (SHARED / "workload.py").exists(), reason="the comparison data is not beside this checkout")
-@pytest.mark.parametrize(("epsilon", "largest", "mean"), [(0.1, 0.048, 8.3e-6), (1, 0.008, 3.5e-6)])
+@pytest.mark.parametrize(("epsilon", "largest", "mean"), [(0.1, 0.045, 8.3e-6), (1, 0.008, 3.5e-6)])
 def test_adult_64_three_way(epsilon: float, largest: float, mean: float) -> None:
     """One run each, against getting worse: the bounds lie above what bench.accuracy measures, not at what is aimed for."""
     stick = measuring_stick()
