@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import resource
 import sys
 import time
 from pathlib import Path
@@ -69,6 +70,11 @@ def measure(stick: ModuleType, case: str, epsilon: float, mechanism: str, runs: 
     return np.mean(found, axis=0)
 
 
+def peak() -> float:
+    """Memory of this process at its highest so far, measuring included: only the first line of a run speaks for one release."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
@@ -78,13 +84,13 @@ def main() -> None:
     asked = parser.parse_args()
     stick, console = measuring_stick(), Console(width=140)
     title = f"delta 1/n^2, mean of {asked.runs} runs"
-    table = Table("workload", "mechanism", "epsilon", "max", "mean", "tv", "alpha", "CPU s", title=title)
+    table = Table("workload", "mechanism", "epsilon", "max", "mean", "tv", "alpha", "CPU s", "peak GB", title=title)
     measure(stick, "six", 1.0, "arp", 1)  # compiles
     for case in asked.only:
         for mechanism in asked.mechanism:
             for epsilon in asked.epsilon:
                 top, mean, tv, alpha, cpu = measure(stick, case, epsilon, mechanism, asked.runs)
-                row = f"{top:.4f}", f"{mean:.2e}", f"{tv:.4f}", f"{alpha:.4f}", f"{cpu:.1f}"
+                row = f"{top:.4f}", f"{mean:.2e}", f"{tv:.4f}", f"{alpha:.4f}", f"{cpu:.1f}", f"{peak():.2f}"
                 table.add_row(case, mechanism, str(epsilon), *row)
                 console.print(case, mechanism, epsilon, *row, style="dim")  # long runs are watched
     console.print(table)
