@@ -24,6 +24,7 @@ from understudy.oracles.base import Ended, Found, Instance, Oracle, Variants
 from understudy.players.choosing import WeightedQueries
 from understudy.players.oracle import (
     BestResponse,
+    Growing,
     PerturbedLeader,
     Records,
     Solver,
@@ -204,10 +205,13 @@ def test_the_weights_of_dualquery_are_those_of_the_paper() -> None:
     source, ledger = MemorySource(rows, schema), ProcessLedger()
     meter = Meter(source, neighbours=Neighbours.REPLACE_ONE, ledger=ledger, play=Cost(5 * unit), certify=unit, label="law")
     player = WeightedQueries(meter, [part], unit=unit, draws=draws, rng=np.random.default_rng(0))
-    free = player.point(Records(schema, records[:0]))
+    model = Growing(schema)
+    free = player.point(model)
     assert len(free) == draws and not meter.events  # round 1 is uniform and public
-    player.point(Records(schema, records[:1]))
-    found = player.point(Records(schema, records))
+    model.add(records[:1])
+    player.point(model)
+    model.add(records[1:])
+    found = player.point(model)
     truth, sums = np.array([0.5, 0.2, 0.0, 0.3]), np.array([1.0, 0.0, 1.0, 0.0])
     gain = eta * (2 * truth - sums)
     law = np.exp(np.concatenate([gain, -gain]))
@@ -263,7 +267,7 @@ def test_public_randomness_has_a_seed(kind: Any) -> None:
         answer=lambda instance, seed: _of(instance, np.random.default_rng(seed).integers(0, instance.shape).astype(np.int32))
     )
     first, again, other = (play(kind(rounds=9, samples=3, oracle=oracle), seed=s)[0].model for s in (5, 5, 6))
-    assert isinstance(first, Records) and isinstance(again, Records) and isinstance(other, Records)
+    assert all(isinstance(model, (Records, Growing)) for model in (first, again, other))
     assert np.array_equal(first.codes, again.codes) and not np.array_equal(first.codes, other.codes)
 
 

@@ -22,7 +22,7 @@ from understudy.discovery import classes_in
 from understudy.errors import BudgetRefused
 from understudy.game import NoWatcher, Played
 from understudy.mechanisms.base import Brief, Mechanism
-from understudy.privacy import Measurement, Meter, ProcessLedger
+from understudy.privacy import Budget, Measurement, Meter, ProcessLedger
 from understudy.privacy.accountant import total_cost
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.symmetric import Literal, all_of, any_of, parity
@@ -82,7 +82,8 @@ def _play(
     mechanism = kind(**parameters)
     brief = Brief(schema=SMALL, workload=work, neighbours=neighbours)
     mechanism.check(brief)
-    allowed = mechanism.allowance(brief, rho)
+    rows = len(small_table()) if neighbours is Neighbours.REPLACE_ONE else None
+    mechanism, allowed = mechanism.settled(brief, Budget.zcdp(rho), rho, rows)
     meter = Meter(
         MemorySource(small_table(), SMALL), neighbours=neighbours, ledger=ProcessLedger(), play=allowed, certify=rho, label="check"
     )
@@ -93,7 +94,7 @@ def _play(
 
 def _plays(kind: type[Mechanism], parameters: dict[str, object]) -> None:
     for work in small_workloads():
-        for neighbours in Neighbours:
+        for neighbours in kind.relations:
             played, meter = _play(kind, parameters, work, neighbours, Fraction(1))
             meter.close()  # a model must not need the meter: it is made of released values
             rows = played.model.rows(200, np.random.default_rng(0))
@@ -125,8 +126,9 @@ def _spends_within(kind: type[Mechanism], parameters: dict[str, object]) -> None
         _, meter = _play(kind, parameters, work, Neighbours.REPLACE_ONE, rho)
         spent = total_cost(meter.events)
         assert meter.events, "nothing was charged"
-        assert spent.rho <= rho, "more was spent than given"
-        assert spent.curve is not None or spent.rho > 0.9 * rho, f"only {float(spent.rho / rho):.0%} of the budget was used"
+        counted = spent.in_rho(Budget.zcdp(rho))
+        assert counted is not None and counted <= rho, "more was spent than given"
+        assert counted > 0.9 * rho, f"only {float(counted / rho):.0%} of the budget was used"
 
 
 # ---------------------------------------------------------------------- query classes

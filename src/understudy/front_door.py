@@ -94,13 +94,18 @@ def release(
     chosen, reason = choose(brief) if mechanism == "auto" else (make(mechanism, dict(parameters or {})), "as asked")
     if mechanism == "auto" and parameters:
         raise ParameterError("Parameters belong to a mechanism; name one instead of auto.")
+    if relation not in chosen.relations:
+        raise NotSupported(
+            f"{chosen.name} is proved private under {' or '.join(chosen.relations)} only; name another mechanism or relation."
+        )
     chosen.check(brief)
     book = _ledger(ledger, table)
     source = open_source(table, schema)
-    budget = Budget.of(epsilon=promised, delta=_delta(delta, relation, source))
+    n = public_rows(source) if relation is Neighbours.REPLACE_ONE else None
+    budget = Budget.of(epsilon=promised, delta=_delta(delta, n))
     rng = np.random.default_rng(secure_seed() if seed is None else seed)
     for_certificate = budget.rho * CERTIFICATE_SHARE
-    allowed = chosen.allowance(brief, budget.rho - for_certificate)
+    chosen, allowed = chosen.settled(brief, budget, budget.rho - for_certificate, n)
     if not (allowed + Cost(for_certificate)).fits(budget):
         raise ParameterError(f"The mechanism {chosen.name} asks for more than the promised epsilon and delta allow.")
 
@@ -241,13 +246,12 @@ def _ledger(given: str | Path | Ledger | None, table: Any) -> Ledger:
     return FileLedger(given) if isinstance(given, (str, Path)) else given
 
 
-def _delta(given: Any, relation: Neighbours, source: Source) -> Fraction:
+def _delta(given: Any, n: int | None) -> Fraction:
     """delta as given, or 1/n^2 when n is public; checked against n only when it is."""
-    if relation is Neighbours.ADD_REMOVE_ONE:
+    if n is None:
         if given is None:
             raise ParameterError("delta is required with add-remove-one, because its default 1/n^2 would reveal the private n.")
         return exact(given, "delta")
-    n = public_rows(source)
     if n == 0:
         raise SourceError("The table is empty; there is nothing to release.")
     if given is None:

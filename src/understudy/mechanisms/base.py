@@ -15,7 +15,7 @@ import numpy as np
 from understudy.discovery import classes_in
 from understudy.errors import ParameterError
 from understudy.game import Played, Watcher
-from understudy.privacy import Meter
+from understudy.privacy import Budget, Meter
 from understudy.privacy.accountant import Cost
 from understudy.queries.base import Neighbours
 from understudy.queries.workload import Workload
@@ -55,6 +55,7 @@ class Mechanism(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     reference: ClassVar[str]
+    relations: ClassVar[tuple[Neighbours, ...]] = tuple(Neighbours)  # which neighbours it is proved private for
     exempt: ClassVar[Mapping[str, str]] = {}  # checks of the conformance kit that do not apply, each with the reason
 
     @abstractmethod
@@ -64,6 +65,14 @@ class Mechanism(ABC):
     def allowance(self, brief: Brief, rho: Fraction) -> Cost:
         """What to reserve when ``rho`` is available; a mechanism with another kind of cost overrides this."""
         return Cost(rho)
+
+    def settled(self, brief: Brief, budget: Budget, rho: Fraction, rows: int | None) -> tuple[Mechanism, Cost]:
+        """The mechanism to play, and what to reserve for it, once all public numbers are known; nothing is charged yet.
+
+        ``rho`` is what the certificate leaves of the budget, ``rows`` the number of rows or None when it is private. A mechanism
+        whose parameters and cost depend on each other settles both here, or raises ParameterError in a sentence.
+        """
+        return self, self.allowance(brief, rho)
 
     def outlook(self, brief: Brief, rho: Fraction, people: int) -> Outlook | None:
         """What to expect for ``people`` rows, or None when that cannot be said."""

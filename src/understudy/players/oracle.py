@@ -45,6 +45,42 @@ class Records:
         return repeated(self.codes, count, rng)
 
 
+class Growing:
+    """The uniform mixture of records that come one after the other; answers are added to, not counted anew."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema, self._records = schema, [np.zeros((0, len(schema)), np.int32)]
+        self._counted: dict[QueryClass, tuple[int, np.ndarray]] = {}  # up to which record, and how many satisfy each query
+
+    def __len__(self) -> int:
+        return len(self._records) - 1
+
+    @property
+    def last(self) -> np.ndarray:
+        """The newest record."""
+        return self._records[-1][0]
+
+    @property
+    def codes(self) -> np.ndarray:
+        return np.concatenate(self._records)
+
+    def add(self, record: np.ndarray) -> None:
+        """One more record (1 x columns)."""
+        self._records.append(record)
+
+    def shares(self, part: QueryClass) -> np.ndarray:
+        done, counts = self._counted.get(part, (0, np.zeros(part.size)))
+        fresh = np.concatenate(self._records[done + 1 :] or self._records[:1])
+        if len(fresh):
+            counts = counts + Records(self._schema, fresh).shares(part) * len(fresh)
+            self._counted[part] = len(self), counts
+        return counts / max(1, len(self))
+
+    def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Every record as often as any other, up to one."""
+        return repeated(self.codes, count, rng)
+
+
 class Solver:
     """An oracle that cannot fail: a failed solve falls back on the best record known, and is counted."""
 
@@ -150,19 +186,18 @@ class BestResponse:
     """One record a round, the best one against the queries of that round; what is proposed is the average so far."""
 
     def __init__(self, schema: Schema, solver: Solver) -> None:
-        self._schema, self._solver = schema, solver
-        self._records: list[np.ndarray] = []
+        self._schema, self._solver, self._records = schema, solver, Growing(schema)
 
-    def propose(self) -> Records:
-        return Records(self._schema, np.concatenate([np.zeros((0, len(self._schema)), np.int32), *self._records]))
+    def propose(self) -> Growing:
+        return self._records
 
     def learn(self, findings: Sequence[Finding]) -> None:
         weights: dict[Query, int] = {}
         add_up(weights, findings)
-        self._records.append(self._solver.records(weighted(self._schema, weights), Variants()))
+        self._records.add(self._solver.records(weighted(self._schema, weights), Variants()))
 
-    def result(self) -> Records:
-        return self.propose()
+    def result(self) -> Growing:
+        return self._records
 
 
 def add_up(weights: dict[Query, int], findings: Iterable[Finding]) -> None:

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from understudy.errors import ParameterError
 from understudy.privacy import events as ev
-from understudy.privacy.budget import DIGITS, SLACK, Budget, epsilon_for, log_delta, log_delta_zcdp, log_of
+from understudy.privacy.budget import DIGITS, SLACK, Budget, best_order, epsilon_for, log_delta, log_delta_zcdp, log_of
 
 # Fixed and public: a curve means nothing without its orders. Dense where budgets of 0.05 to 10 convert.
 ORDERS: tuple[Fraction, ...] = tuple(
@@ -46,10 +46,7 @@ class Cost:
 
     def log_delta_at(self, epsilon: Fraction) -> Decimal:
         """ln of a delta such that the whole is (epsilon, delta)-DP, rounded up."""
-        if self.curve is None:
-            renyi = log_delta_zcdp(self.rho, epsilon)
-        else:
-            renyi = min(log_delta(a, r + a * self.rho, epsilon) for a, r in zip(ORDERS, self.curve, strict=True))
+        renyi = log_delta_zcdp(self.rho, epsilon) if self.curve is None else _log_delta_of_curve(self.curve, self.rho, epsilon)
         if self.delta == 0:
             return renyi
         with localcontext(Context(prec=DIGITS)):
@@ -57,12 +54,30 @@ class Cost:
             return (total * (1 + SLACK)).ln() + SLACK
 
     def fits(self, budget: Budget) -> bool:
-        """Whether a budget covers this cost; exact when only zCDP is involved."""
-        if self.curve is None and self.delta == 0:
-            return self.rho <= budget.rho
-        if budget.epsilon is not None and budget.delta is not None:
-            return self.delta < budget.delta and self.log_delta_at(budget.epsilon) <= log_of(budget.delta, up=False)
-        return self.delta == 0 and self.curve_rho is not None and self.rho + self.curve_rho <= budget.rho
+        """Whether a promise covers this cost, fixed as a whole beforehand; exact when only zCDP is involved."""
+        only_rho = self.curve is None and self.delta == 0
+        if self.keeps(budget) or only_rho or budget.epsilon is None or budget.delta is None:
+            return self.keeps(budget)
+        return self.delta < budget.delta and self.log_delta_at(budget.epsilon) <= log_of(budget.delta, up=False)
+
+    def in_rho(self, limit: Budget) -> Fraction | None:
+        """What this counts for against a limit that was fixed before anything was spent; None when that cannot be said.
+
+        A limit in epsilon and delta is kept at one order, the one at which its own rho meets them: an order picked afterwards,
+        the best for what was spent, could depend on what was released (PROOFS.md, A2).
+        """
+        if self.delta:
+            return None
+        bounds = [] if self.curve_rho is None else [self.curve_rho]
+        order = order_of(limit)
+        if self.curve is not None and order is not None:
+            bounds.extend(r / order for a, r in zip(ORDERS, self.curve, strict=True) if a >= order)  # never falls with the order
+        return self.rho + min(bounds) if bounds else None
+
+    def keeps(self, limit: Budget) -> bool:
+        """Whether a dataset's limit covers this, however it was spent; exact."""
+        counted = self.in_rho(limit)
+        return counted is not None and counted <= limit.rho
 
     def within(self, allowance: Cost) -> bool:
         """Whether each part stays inside that of an allowance; exact."""
@@ -90,6 +105,23 @@ class Cost:
             middle = (low + high) / 2
             low, high = (low, middle) if renyi.log_delta_at(middle) <= goal else (middle, high)
         return Fraction(-(-high.numerator * 10**12 // high.denominator), 10**12)
+
+
+def _log_delta_of_curve(curve: tuple[Fraction, ...], rho: Fraction, epsilon: Fraction) -> Decimal:
+    """At the best order of the grid, or between it and its neighbours: a divergence never falls with the order."""
+    found = [log_delta(a, r + a * rho, epsilon) for a, r in zip(ORDERS, curve, strict=True)]
+    at = found.index(min(found))
+    for i in (at, at + 1):
+        if 0 < i < len(ORDERS):
+            order = best_order(rho, epsilon, curve[i], float(ORDERS[i - 1]), float(ORDERS[i]))
+            order = min(max(order, ORDERS[i - 1]), ORDERS[i])
+            found.append(log_delta(order, curve[i] + order * rho, epsilon))
+    return min(found)
+
+
+def order_of(limit: Budget) -> Fraction | None:
+    """The order at which a limit in epsilon and delta is kept; a limit in rho is kept at all of them."""
+    return None if limit.epsilon is None else best_order(limit.rho, limit.epsilon)
 
 
 def cost_of(event: ev.Event) -> Cost:

@@ -64,18 +64,21 @@ def log_delta_zcdp(rho: Fraction, epsilon: Fraction) -> Decimal:
     """ln of the smallest delta that rho-zCDP gives at ``epsilon``, rounded up."""
     if rho == 0:
         return Decimal("-Infinity")
-    return log_delta(_best_order(rho, epsilon), rho * _best_order(rho, epsilon), epsilon)
+    return log_delta(best_order(rho, epsilon), rho * best_order(rho, epsilon), epsilon)
 
 
-def _best_order(rho: Fraction, epsilon: Fraction) -> Fraction:
-    """The order that about minimises delta: the objective's log is convex in a, so a ternary search."""
-    r, e = float(rho), float(epsilon)
+def best_order(rho: Fraction, epsilon: Fraction, fixed: Fraction = Fraction(0), least: float = 1 + 1e-6, most: float = 1e12) -> Fraction:
+    """The order from ``least`` to ``most`` that about minimises delta, if the divergence at order a is ``fixed + a * rho``.
+
+    The objective's log is convex in a, so a ternary search.
+    """
+    r, e, f = float(rho), float(epsilon), float(fixed)
 
     def objective(log_shift: float) -> float:
         a = 1.0 + math.exp(log_shift)
-        return (a - 1) * (a * r - e) - math.log(a - 1) + a * math.log1p(-1 / a)
+        return (a - 1) * (f + a * r - e) - math.log(a - 1) + a * math.log1p(-1 / a)
 
-    low, high = math.log(1e-6), math.log(1e12)
+    low, high = math.log(least - 1), math.log(most - 1)
     for _ in range(200):
         third = (high - low) / 3
         if objective(low + third) < objective(high - third):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
+import numba
 import numpy as np
 
 from understudy.errors import ParameterError
@@ -50,6 +51,11 @@ class ScoreTable:
             raise ParameterError(
                 "This share of the budget is too small for a private selection; use fewer rounds, smaller weights or a larger epsilon."
             )
+        return cls.at(kappa, top)
+
+    @classmethod
+    def at(cls, kappa: Fraction, top: int) -> ScoreTable:
+        """The table of a given sharpness, at most ``MOST_NATS``, for scores in 0..top as far as it reaches."""
         return cls(kappa, min(max(1, top), math.floor(MOST_NATS / kappa)))
 
     def log_weight_shift(self, sensitivity: int) -> Fraction:
@@ -95,17 +101,41 @@ def draw(noise: Noise, scores: np.ndarray, table: ScoreTable, draws: int, *, dis
     weights = table.weights(values)
     cumulative = list(itertools.accumulate(weight * size for weight, size in zip(weights, sizes, strict=True)))
     taken: set[tuple[int, int]] = set()
-    chosen = np.empty(draws, np.int64)
+    groups, members = np.empty(draws, np.int64), np.empty(draws, np.int64)
     for i in range(draws):
         group = _first_above(cumulative, noise.below(cumulative[-1]))
         member = noise.below(sizes[group])
         while (group, member) in taken:  # uniform among the members that are left, without listing them
             member = noise.below(sizes[group])
-        chosen[i] = np.flatnonzero(clipped == values[group])[member]
+        groups[i], members[i] = group, member
         if distinct:
             taken.add((group, member))
             cumulative[group:] = [total - weights[group] for total in cumulative[group:]]
+    return _found(clipped, values, groups, members)
+
+
+def _found(clipped: np.ndarray, values: np.ndarray, groups: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """The candidates at these places of their groups, in one walk along all candidates."""
+    order = np.lexsort((members, groups))
+    wanted, starts = np.unique(groups[order], return_index=True)
+    found = np.empty(len(order), np.int64)
+    _walk(clipped, values[wanted], np.append(starts, len(order)), members[order], found)
+    chosen = np.empty(len(order), np.int64)
+    chosen[order] = found
     return chosen
+
+
+@numba.njit(cache=True, nogil=True)
+def _walk(clipped: np.ndarray, wanted: np.ndarray, starts: np.ndarray, members: np.ndarray, found: np.ndarray) -> None:
+    """For the scores ``wanted`` (rising): which candidates are the members of these numbers (rising, from ``starts``) of their group."""
+    seen, at = np.zeros(len(wanted), np.int64), starts[:-1].copy()
+    for candidate in range(len(clipped)):
+        group = np.searchsorted(wanted, clipped[candidate])
+        if group < len(wanted) and wanted[group] == clipped[candidate]:
+            while at[group] < starts[group + 1] and members[at[group]] == seen[group]:
+                found[at[group]] = candidate
+                at[group] += 1
+            seen[group] += 1
 
 
 def _groups(clipped: np.ndarray, top: int) -> tuple[np.ndarray, list[int]]:

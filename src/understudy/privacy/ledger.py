@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from understudy.errors import BudgetRefused, LedgerDamaged, ParameterError
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, cost_of
-from understudy.privacy.budget import Budget
+from understudy.privacy.budget import Budget, epsilon_for
 from understudy.queries.base import Neighbours
 
 FIRST_HASH = "0" * 64
@@ -85,7 +85,7 @@ def check_grant(state: Statement, cost: Cost, neighbours: Neighbours) -> None:
             f"This ledger counts privacy under {state.neighbours}, and charges under {neighbours} cannot be added to it; "
             f"use --neighbours {state.neighbours}, or keep another ledger for this promise."
         )
-    if state.limit is not None and not (state.spent + cost).fits(state.limit):
+    if state.limit is not None and not (state.spent + cost).keeps(state.limit):
         raise BudgetRefused(
             f"The dataset's limit of {describe_budget(state.limit)} does not allow a charge of {describe_cost(cost, state.limit)} "
             f"on top of the {describe_cost(state.spent, state.limit)} already spent; nothing was charged. "
@@ -151,7 +151,7 @@ class FileLedger:
         """Set the most that may ever be spent; the change itself is on record."""
         with self._locked(create=True) as (fd, records):
             state = _statement(records)
-            if not state.spent.fits(budget):
+            if not state.spent.keeps(budget):
                 raise ParameterError(
                     f"The limit {describe_budget(budget)} is below what is already spent ({describe_cost(state.spent, budget)})."
                 )
@@ -326,8 +326,10 @@ def describe_budget(budget: Budget) -> str:
 
 
 def describe_cost(cost: Cost, budget: Budget) -> str:
-    """A cost in the words of the budget it is compared with."""
+    """A cost in the words of the limit it is compared with."""
+    counted = cost.in_rho(budget)
+    if counted is None:
+        return f"delta {float(cost.delta):.3g}, which no limit counts" if cost.delta else "a curve that this limit cannot count"
     if budget.epsilon is not None and budget.delta is not None:
-        epsilon = cost.epsilon_at(budget.delta)
-        return f"epsilon {float(epsilon):.6g}" if epsilon is not None else f"delta {float(cost.delta):.3g}"
-    return f"rho {float(cost.rho):.6g}"
+        return f"epsilon {float(epsilon_for(counted, budget.delta)):.6g}"
+    return f"rho {float(counted):.6g}"

@@ -20,9 +20,10 @@ from understudy.errors import BudgetRefused, NotSupported, ParameterError, Sourc
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
 from understudy.privacy.certificate import Certificate, certificate
-from understudy.privacy.exponential import ScoreTable, draw
+from understudy.privacy.exponential import MOST_NATS, ScoreTable, draw
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.noise import Noise, round_sigma_up, sqrt_up
+from understudy.privacy.resampling import resampling
 from understudy.privacy.residuals import Residual, check_residuals, contrast, joint_event
 from understudy.privacy.scores import MarginalScore, compact, gaps
 from understudy.privacy.wide import noisy_above, threshold_for
@@ -243,14 +244,64 @@ class Meter:
         draws, multiplier = int(draws), int(multiplier)  # NumPy's whole numbers would wrap, and are not exact to the accountant
         candidates = sum(part.size for part in parts) * (2 if signed else 1)
         _check_distinct(draws, candidates, distinct)
-        top = multiplier * self.rows
-        if top > LARGEST_SCORE:
-            raise ParameterError(f"A selection with multiplier {multiplier:,} over {self.rows:,} rows has scores beyond {LARGEST_SCORE:,}.")
-        table = ScoreTable.within(rho / draws, multiplier, 2 * top if signed else top)
+        table = ScoreTable.within(rho / draws, multiplier, self._highest(multiplier, signed))
         shift = table.log_weight_shift(multiplier)
         self._play.charge(
             ev.ExponentialDraws(what=f"select {draws} of {sum(p.size for p in parts):,}", log_weight_shift=shift, draws=draws)
         )
+        scores = self._scores(parts, shares, multiplier, table, signed)
+        return _choices(parts, draw(self._noise, scores, table, draws, distinct=distinct))
+
+    def resample(
+        self,
+        parts: Sequence[QueryClass],
+        shares: Sequence[np.ndarray],
+        drawn: Sequence[Choice],
+        satisfied: Sequence[bool],
+        *,
+        kappa: Fraction,
+        gamma: Fraction,
+        records: int,
+    ) -> list[Choice]:
+        """Keep each drawn query or replace it by a fresh draw, so that all follow weights that moved a little (M9).
+
+        After ``records`` records, whose average has the answers ``shares`` and the last of which satisfies those of the drawn
+        queries that ``satisfied`` says, a query is kept with probability exp(-gamma - kappa*(n*(1 + satisfied) - count)), and
+        otherwise replaced as by ``select`` with signs and multiplier ``records``, at the sharpness ``kappa`` a row.
+        The cost is a curve, and less than that of drawing anew while kappa times n is small.
+        """
+        if self.neighbours is not Neighbours.REPLACE_ONE:
+            raise NotSupported("Keeping drawn queries is proved private for a public number of rows only; use replace-one.")
+        _check_sizes(parts)
+        _check_shares(parts, shares)
+        kappa, gamma = _exact_rho(kappa), _exact_rho(gamma)
+        if not _is_whole(records, 1) or kappa > MOST_NATS:
+            raise ParameterError(f"Keeping drawn queries needs at least one record, and a sharpness of at most {MOST_NATS}.")
+        places = _places(parts, drawn, satisfied)
+        records, rows = int(records), self.rows
+        table = ScoreTable.at(kappa, self._highest(records, True))
+        candidates = sum(part.size for part in parts)
+        self._play.charge(resampling(slots=len(drawn), kappa=kappa, gamma=gamma, rows=rows, records=records, of=candidates))
+        exact = self._look(parts)
+        kept = []
+        for (part, index), choice, hit in zip(places, drawn, satisfied, strict=True):
+            count = min(int(exact[part].at(np.asarray([index]))[0]), rows)
+            count = count if choice.sign > 0 else rows - count
+            kept.append(self._noise.bernoulli_exp(gamma + kappa * (rows * (2 if hit else 1) - count)))
+        scores = self._scores(parts, shares, records, table, True)
+        fresh = iter(_choices(parts, draw(self._noise, scores, table, len(kept) - sum(kept))))
+        return [choice if keep else next(fresh) for choice, keep in zip(drawn, kept, strict=True)]
+
+    def _highest(self, multiplier: int, signed: bool) -> int:
+        top = multiplier * self.rows
+        if top > LARGEST_SCORE:
+            raise ParameterError(f"A selection with multiplier {multiplier:,} over {self.rows:,} rows has scores beyond {LARGEST_SCORE:,}.")
+        return 2 * top if signed else top
+
+    def _scores(
+        self, parts: Sequence[QueryClass], shares: Sequence[np.ndarray], multiplier: int, table: ScoreTable, signed: bool
+    ) -> np.ndarray:
+        """What each candidate scores; looks, so it comes after the charge."""
         gaps = np.concatenate(
             [
                 # No share asks for more rows than this, and below it nothing can wrap in 64 bits, whatever n is.
@@ -258,11 +309,11 @@ class Meter:
                 for counts, share in zip(self._look(parts), shares, strict=True)
             ]
         )
+        if not signed:
+            return np.abs(gaps)
         middle = table.top // 2  # the table may be narrower than the counts: clip around no error, not at one end
-        gaps = np.clip(gaps, -middle, middle) if signed else gaps
-        scores = np.concatenate([middle + gaps, middle - gaps]) if signed else np.abs(gaps)
-        offsets = np.cumsum([0, *(part.size for part in parts)])
-        return [_choice(parts, offsets, int(i)) for i in draw(self._noise, scores, table, draws, distinct=distinct)]
+        gaps = np.clip(gaps, -middle, middle)
+        return np.concatenate([middle + gaps, middle - gaps])
 
     def select_marginal(
         self,
@@ -459,12 +510,27 @@ def _whole_numbers(values: Sequence[int] | None, count: int, least: int, name: s
     return [int(value) for value in given]
 
 
-def _choice(parts: Sequence[QueryClass], offsets: np.ndarray, candidate: int) -> Choice:
-    sign = 1
-    if candidate >= offsets[-1]:
-        candidate, sign = candidate - int(offsets[-1]), -1
-    at = int(np.searchsorted(offsets, candidate, side="right")) - 1
-    return Choice(parts[at], candidate - int(offsets[at]), sign)
+def _choices(parts: Sequence[QueryClass], candidates: np.ndarray) -> list[Choice]:
+    """Candidates by number: all queries in order, and then all negations."""
+    offsets = np.cumsum([0, *(part.size for part in parts)])
+    negated, within = np.divmod(candidates, offsets[-1])
+    at = np.searchsorted(offsets, within, side="right") - 1
+    triples = zip(at.tolist(), (within - offsets[at]).tolist(), negated.tolist(), strict=True)
+    return [Choice(parts[i], index, -1 if negation else 1) for i, index, negation in triples]
+
+
+def _places(parts: Sequence[QueryClass], drawn: Sequence[Choice], satisfied: Sequence[bool]) -> list[tuple[int, int]]:
+    """Where each drawn query is; raises unless they are queries of these parts, each with a yes or no."""
+    where = {part: i for i, part in enumerate(parts)}
+    if not drawn or len(drawn) != len(satisfied) or any(hit not in (False, True) for hit in satisfied):
+        raise ParameterError("Keeping drawn queries needs at least one, and for each whether the last record satisfies it.")
+    places = []
+    for choice in drawn:
+        sound = isinstance(choice, Choice) and choice.part in where and choice.sign in (1, -1) and _is_whole(choice.index, 0)
+        if not sound or choice.index >= choice.part.size:
+            raise ParameterError("Only queries of these batches, or their negations, can be kept.")
+        places.append((where[choice.part], int(choice.index)))
+    return places
 
 
 def _name(part: QueryClass) -> str:

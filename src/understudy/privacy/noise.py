@@ -88,7 +88,7 @@ class Noise:
         t = math.isqrt(variance.numerator // variance.denominator) + 1
         while True:
             y = self._slow_laplace(Fraction(t))
-            if self._bernoulli_exp((abs(y) - variance / t) ** 2 / (2 * variance)):
+            if self.bernoulli_exp((abs(y) - variance / t) ** 2 / (2 * variance)):
                 return y
 
     def above(self, size: int, sigma: Fraction, threshold: int) -> np.ndarray:
@@ -106,7 +106,7 @@ class Noise:
 
     def _slow_step(self, scale: Fraction, sigma: Fraction) -> int:
         step = self._slow_geometric(scale)
-        return step if self._bernoulli_exp(step**2 / (2 * sigma**2)) else -1
+        return step if self.bernoulli_exp(step**2 / (2 * sigma**2)) else -1
 
     # ------------------------------------------------------------------ discrete Laplace
 
@@ -129,17 +129,17 @@ class Noise:
         t, s = scale.numerator, scale.denominator
         while True:
             u = self.below(t)
-            if self._bernoulli_exp(Fraction(u, t)):
+            if self.bernoulli_exp(Fraction(u, t)):
                 break
         v = 0
-        while self._bernoulli_exp(Fraction(1)):
+        while self.bernoulli_exp(Fraction(1)):
             v += 1
         return (u + t * v) // s
 
-    def _bernoulli_exp(self, gamma: Fraction) -> bool:
+    def bernoulli_exp(self, gamma: Fraction) -> bool:
         """True with probability exp(-gamma), gamma >= 0."""
         while gamma > 1:
-            if not self._bernoulli_exp(Fraction(1)):
+            if not self.bernoulli_exp(Fraction(1)):
                 return False
             gamma -= 1
         k = 1
