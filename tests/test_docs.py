@@ -58,6 +58,17 @@ def test_the_page_on_workloads_runs(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert len(work.parts) == 1 + 4 + 1 and work.parts[-1].size == 5  # ten random triples of four columns are four
 
 
+def test_the_page_on_query_classes_runs_and_its_answers_are_near() -> None:
+    namespace: dict[str, Any] = {}
+    for block in blocks("docs/queries.md", "python"):
+        exec(compile(block, "docs/queries.md", "exec", dont_inherit=True), namespace)
+    people, single = namespace["people"], namespace["single"]
+    literals = np.column_stack([people[:, 0] == 9, people[:, 1] == 0, people[:, 2] == 1])
+    held = literals.sum(axis=1)
+    truth = [held == 3, held > 0, held > 1, held % 2 == 0, ~(literals[:, 0] & literals[:, 1]), literals[:, 1] & ~literals[:, 2]]
+    assert np.abs(single - np.mean(truth, axis=1)).max() < 0.15  # the last mechanism's, at epsilon 2
+
+
 def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     people(tmp_path)
