@@ -26,9 +26,10 @@ LEVELS = 20  # of a number: 0, then powers of two
 NAMES = 12  # of a column of words: hashed into so many, because no list of them is public
 
 
-def kdd() -> tuple[pd.DataFrame, dict[str, int]]:
+def kdd(everybody: bool = False) -> tuple[pd.DataFrame, dict[str, int]]:
     """Numbers by powers of two, shares by twentieths, words by a fixed hash."""
-    frame = pd.read_parquet(SHARED / "data" / "kdd99" / "kdd99.parquet").sample(PEOPLE, random_state=0)
+    frame = pd.read_parquet(SHARED / "data" / "kdd99" / "kdd99.parquet")
+    frame = frame if everybody else frame.sample(PEOPLE, random_state=0)
     coded, domain = {}, {}
     for name in frame.columns:
         column = frame[name]

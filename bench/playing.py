@@ -1,0 +1,26 @@
+"""One play at a delta that ``release()`` refuses: the papers use 0.001, far above 1/n. For comparisons only."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from understudy.front_door import CERTIFICATE_SHARE
+from understudy.game import NoWatcher, Played
+from understudy.mechanisms.base import Brief, Mechanism
+from understudy.privacy import Budget, Meter, ProcessLedger
+from understudy.privacy.accountant import Cost, total_cost
+from understudy.queries.workload import Workload
+from understudy.sources import Source
+
+
+def play_at(source: Source, workload: Workload, mechanism: Mechanism, budget: Budget, rows: int, seed: int) -> tuple[Played, Cost]:
+    """How the play ended, and what it cost; a twentieth of rho is left for a certificate, as in a release."""
+    brief = Brief(schema=source.schema, workload=workload, neighbours=mechanism.relations[0])
+    mechanism.check(brief)
+    aside: Fraction = budget.rho * CERTIFICATE_SHARE
+    settled, allowed = mechanism.settled(brief, budget, budget.rho - aside, rows)
+    meter = Meter(source, neighbours=brief.neighbours, ledger=ProcessLedger(), play=allowed, certify=aside, label="bench")
+    played = settled.play(brief, meter, np.random.default_rng(seed), NoWatcher())
+    return played, total_cost(meter.events)
