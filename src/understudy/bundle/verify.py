@@ -116,13 +116,7 @@ def _rows(release: Release) -> tuple[bool, str]:
 
 
 def _types(release: Release) -> tuple[bool, str]:
-    again = release.schema.encode(release.synthetic)
-    # A number or moment with code OTHER is shown as missing: there is no such number to show.
-    unshown = np.column_stack(
-        [(release.codes[:, i] == column.values) & column.other & (column.kind != "categorical") for i, column in enumerate(release.schema)]
-    )
-    empty = np.column_stack([release.synthetic[name].is_null().to_numpy() for name in release.schema.names])
-    return bool(np.all(np.where(unshown, empty, again == release.codes))), f"{len(release.schema)} columns"
+    return release.schema.shows(release.synthetic, release.codes), f"{len(release.schema)} columns"
 
 
 def _answers(release: Release, place: Path) -> tuple[bool, str]:
