@@ -91,13 +91,17 @@ def main() -> None:
 
 @main.command()
 @click.argument("data")
-@click.option("--schema", required=True, help="The table's public description: Table Schema (YAML or JSON) or a {column: size} file.")
+@click.option(
+    "--schema", required=True, help="The table's public description: Table Schema (YAML or JSON), a {column: size} or an {items: ...} file."
+)
 @click.option("--epsilon", required=True, help="The privacy promise; smaller is more private.")
 @click.option("--delta", help="Its failure mass; 1/n^2 if not given (needs replace-one).")
-@click.option("--workload", help="3-way, 3-way:64@7 (64 random ones, seed 7), 1-way+2-way, or a YAML file. Default: all 2-way marginals.")
+@click.option(
+    "--workload", help="3-way, 3-way:64@7 (64 random ones, seed 7), 3-conjunctions:1000@7, 1-way+2-way, or a YAML file. Default: all 2-way."
+)
 @click.option("--mechanism", default="auto", show_default=True, help="See 'understudy mechanisms'.")
 @click.option("--set", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of the mechanism; may be repeated.")
-@click.option("--rows", type=int, help="How many synthetic rows; as many as the table has if not given.")
+@click.option("--rows", type=int, help="How many synthetic rows; as many as the table has (or 2^28 cells allow) if not given.")
 @click.option("--neighbours", default="replace-one", show_default=True, help="replace-one (n is public) or add-remove-one (n is private).")
 @click.option("--ledger", help="The file that keeps what was spent; beside the data if not given.")
 @click.option("--seed", type=int, help="Seed of the public randomness; noise has none.")
@@ -331,6 +335,14 @@ def check(path: str, data: str | None, as_json: bool) -> None:
     described = Schema.load(path)
     if data is not None:
         check_columns(data, described)
+    if described.pairs is not None:
+        facts = {"items": len(described), "row": described.pairs.row, "item": described.pairs.item, "sha256": described.digest}
+        out.print(
+            json.dumps(facts) if as_json else f"{len(described):,} items in pairs ({described.pairs.row}, {described.pairs.item}). "
+            "A pair whose item is not listed is ignored. The schema is fine" + (", and the table has its columns." if data else "."),
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
+        return
     pairs = marginals(described, k=min(2, len(described)))
     if as_json:
         columns = [{"name": c.name, "kind": c.kind, "codes": c.size, "missing": c.missing, "other": c.other} for c in described]

@@ -19,7 +19,7 @@ import numpy as np
 from understudy.errors import WorkloadError
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.relaxed import RelaxedQueries
-from understudy.queries.symmetric import Literal, Query, all_of
+from understudy.queries.symmetric import Literal, Query, Symmetric, all_of
 from understudy.schema import Schema
 from understudy.tally import Conjunctive, Counts, Literals, Verbs, ones
 
@@ -116,6 +116,10 @@ class Conjunctions(QueryClass, Conjunctive):
         rows = (self.literals.columns[index].tolist(), self.literals.values[index].tolist(), self.literals.holds[index].tolist())
         return all_of(*(Literal(*literal) for literal in zip(*rows, strict=True)))
 
+    def apart(self) -> Symmetric:
+        """The same queries one by one, for what fits rows to single queries."""
+        return Symmetric(tuple(self.query(i) for i in range(self.size)))
+
     def l2_squared(self, neighbours: Neighbours) -> int:
         return self.size  # every query may change by one, under either relation
 
@@ -124,8 +128,7 @@ class Conjunctions(QueryClass, Conjunctive):
 
     @cached_property
     def _relaxed(self) -> RelaxedQueries:
-        queries = [self.query(i) for i in range(self.size)]
-        return RelaxedQueries([(query.factors(), query.table) for query in queries])
+        return self.apart().relaxed()
 
     # ------------------------------------------------------------------ words and files
 
