@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
@@ -31,6 +32,7 @@ FINE_BITS = 14  # of a score, looked up at once; the 42 bits of the largest are 
 # Scores beyond MOST_NATS / kappa are clipped to that public cap: candidates that far up tie with each other, which
 # only a table of very many rows with a very sharp selection would notice. It bounds the digits of a weight, too.
 MOST_NATS = 2800
+WORTH_SORTING = 200  # draws
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ def draw(noise: Noise, scores: np.ndarray, table: ScoreTable, draws: int, *, dis
     values, sizes = _groups(clipped, table.top)
     weights = table.weights(values)
     cumulative = list(itertools.accumulate(weight * size for weight, size in zip(weights, sizes, strict=True)))
+    find = _finder(clipped, values, sizes, draws)
     taken: set[tuple[int, int]] = set()
     chosen = np.empty(draws, np.int64)
     for i in range(draws):
@@ -101,7 +104,7 @@ def draw(noise: Noise, scores: np.ndarray, table: ScoreTable, draws: int, *, dis
         member = noise.below(sizes[group])
         while (group, member) in taken:  # uniform among the members that are left, without listing them
             member = noise.below(sizes[group])
-        chosen[i] = np.flatnonzero(clipped == values[group])[member]
+        chosen[i] = find(group, member)
         if distinct:
             taken.add((group, member))
             cumulative[group:] = [total - weights[group] for total in cumulative[group:]]
@@ -116,6 +119,14 @@ def _groups(clipped: np.ndarray, top: int) -> tuple[np.ndarray, list[int]]:
         return values, counted[values].tolist()
     values, sizes = np.unique(clipped, return_counts=True)
     return values, sizes.tolist()
+
+
+def _finder(clipped: np.ndarray, values: np.ndarray, sizes: list[int], draws: int) -> Callable[[int, int], int]:
+    """The m-th candidate of a group, in order: looked for each time or, for many draws, sorted once. Public numbers decide which."""
+    if draws < WORTH_SORTING:
+        return lambda group, member: int(np.flatnonzero(clipped == values[group])[member])
+    order, starts = np.argsort(clipped, kind="stable"), list(itertools.accumulate(sizes, initial=0))
+    return lambda group, member: int(order[starts[group] + member])
 
 
 def _first_above(cumulative: list[int], value: int) -> int:
