@@ -19,7 +19,7 @@ import numpy as np
 from understudy.errors import WorkloadError
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.relaxed import RelaxedQueries
-from understudy.queries.symmetric import Literal, Query, Symmetric, all_of
+from understudy.queries.symmetric import Literal, Query, Symmetric
 from understudy.schema import Schema
 from understudy.tally import Conjunctive, Counts, Literals, Verbs, ones
 
@@ -114,7 +114,7 @@ class Conjunctions(QueryClass, Conjunctive):
     def query(self, index: int) -> Query:
         """One conjunction by itself."""
         rows = (self.literals.columns[index].tolist(), self.literals.values[index].tolist(), self.literals.holds[index].tolist())
-        return all_of(*(Literal(*literal) for literal in zip(*rows, strict=True)))
+        return Query(tuple(map(Literal, *rows)), (0,) * self.width + (1,))
 
     def apart(self) -> Symmetric:
         """The same queries one by one, for what fits rows to single queries."""
