@@ -58,6 +58,13 @@ def test_the_page_on_workloads_runs(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert len(work.parts) == 1 + 4 + 1 and work.parts[-1].size == 5  # ten random triples of four columns are four
 
 
+def test_the_page_on_wide_tables_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in blocks("docs/wide.md", "python"):
+        exec(compile(block, "docs/wide.md", "exec", dont_inherit=True), {})
+    assert all(check.holds for check in us.verify(tmp_path / "films"))
+
+
 def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     people(tmp_path)

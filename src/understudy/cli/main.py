@@ -39,6 +39,7 @@ from understudy.privacy import Budget, FileLedger
 from understudy.privacy.ledger import Statement, describe_budget
 from understudy.queries.workload import Workload, marginals
 from understudy.schema import Moment, Number, Schema
+from understudy.schema.items import ItemColumns
 
 out, err = Console(), Console(stderr=True)
 
@@ -336,12 +337,7 @@ def check(path: str, data: str | None, as_json: bool) -> None:
     if data is not None:
         check_columns(data, described)
     if described.pairs is not None:
-        facts = {"items": len(described), "row": described.pairs.row, "item": described.pairs.item, "sha256": described.digest}
-        out.print(
-            json.dumps(facts) if as_json else f"{len(described):,} items in pairs ({described.pairs.row}, {described.pairs.item}). "
-            "A pair whose item is not listed is ignored. The schema is fine" + (", and the table has its columns." if data else "."),
-            markup=False, highlight=False, soft_wrap=True,
-        )  # fmt: skip
+        _show_items(described, described.pairs, data is not None, as_json)
         return
     pairs = marginals(described, k=min(2, len(described)))
     if as_json:
@@ -366,3 +362,11 @@ def check(path: str, data: str | None, as_json: bool) -> None:
     if any(not column.missing and not column.other for column in described):
         out.print("Declare missing: true or other: true for a column where such cells occur.", markup=False)
     out.print("The schema is fine" + (", and the table has its columns." if data is not None else "."), style="green", markup=False)
+
+
+def _show_items(described: Schema, items: ItemColumns, checked: bool, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"items": len(items), "row": items.row, "item": items.item, "density": items.density, "sha256": described.digest}))
+        return
+    out.print(f"{len(items):,} items, in pairs ({items.row}, {items.item}). A pair whose item is not listed is ignored.", markup=False)
+    out.print("The schema is fine" + (", and the table has these columns." if checked else "."), style="green", markup=False)

@@ -117,21 +117,20 @@ def _read_pairs(pairs: CellSource, items: ItemColumns) -> Postings:
         wanted.append(codes[kept])
     if not kinds:
         return Postings.of_pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), (0, len(items)))
-    who, people = _people(np.concatenate(kinds), np.concatenate(keys), pa.chunked_array(texts, pa.large_string()))
+    who, people = _people(np.concatenate(kinds), np.concatenate(keys), pa.concat_arrays(texts))
     named = np.concatenate(wanted)
     listed = named < len(items)  # somebody with no listed item is still a row
     return Postings.of_pairs(who[listed], named[listed], (people, len(items)))
 
 
-def _people(kinds: np.ndarray, keys: np.ndarray, texts: pa.ChunkedArray) -> tuple[np.ndarray, int]:
+def _people(kinds: np.ndarray, keys: np.ndarray, texts: pa.Array) -> tuple[np.ndarray, int]:
     """(the row of each pair, how many rows): cells of different kinds name different people."""
     who, people = np.empty(len(kinds), np.int64), 0
     for kind in (c.TEXT, c.NUMBER, c.FLAG, c.MOMENT):
         these = kinds == kind
         if kind == c.TEXT:
-            encoded = texts.filter(pa.array(these)).combine_chunks().dictionary_encode()
-            named = encoded.indices.to_numpy(zero_copy_only=False) if isinstance(encoded, pa.DictionaryArray) else np.zeros(0, np.int64)
-            found = len(encoded.dictionary) if isinstance(encoded, pa.DictionaryArray) else 0
+            encoded = texts.filter(pa.array(these)).dictionary_encode()
+            named, found = encoded.indices.to_numpy(zero_copy_only=False), len(encoded.dictionary)
         else:
             distinct, named = np.unique(keys[these], return_inverse=True)
             found = len(distinct)
