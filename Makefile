@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint audit bench bench-rivals clean
+.PHONY: demo test lint audit bench bench-rivals bench-wide clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,9 @@ bench: $(STAMP)  ## each prints a table; ../shared/data is used when it is there
 	$(BIN)/python -m bench.matrix
 	$(BIN)/python -m bench.oracles
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.rap
+
+bench-wide: $(STAMP)  ## 50 to 512,000 attributes, about half an hour and 7 GB
+	$(BIN)/python -m bench.wide
 
 bench-rivals: $(STAMP)  ## beside MST and AIM, about an hour; installs them into .venv-rivals
 	$(BIN)/python -m bench.rivals

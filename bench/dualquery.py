@@ -78,7 +78,9 @@ def rounds(console: Console, runs: int) -> None:
     n = len(frame)
     printed = most(lambda t: theorem_4_3(t, n) <= 1)
     correct = most(lambda t: Fraction(SAMPLES * STEP**2 * squares(t), 2 * n**2) <= rho_for(Fraction(1), DELTA))
-    table = Table("accounting", "T at epsilon 1", "average", "largest", "CPU s", title=f"ADULT, {QUERIES:,} conjunctions, eta 2, s 1,000, {runs} runs")
+    table = Table(
+        "accounting", "T at epsilon 1", "average", "largest", "CPU s", title=f"ADULT, {QUERIES:,} conjunctions, eta 2, s 1,000, {runs} runs"
+    )
     for name, count in (("Theorem 4.3", printed), ("ours", correct)):
         # A budget wide enough for the certificate's share as well: what is compared here is the play.
         found = [errors(frame, domain, work, _fixed(count, SAMPLES, STEP), 2, seed) for seed in range(runs)]
@@ -101,8 +103,9 @@ def _fixed(count: int, samples: int, step: float) -> DualQuery:
 
 def small_steps(console: Console, runs: int) -> None:
     frame, domain, work = adult(20_000)
-    n = len(frame)
-    table = Table("eta", "T", "s", "mechanism", "epsilon", "average", "largest", title=f"ADULT, 20,000 conjunctions, delta 0.001, {runs} runs")
+    table = Table(
+        "eta", "T", "s", "mechanism", "epsilon", "average", "largest", title=f"ADULT, 20,000 conjunctions, delta 0.001, {runs} runs"
+    )
     for step, count, samples in SMALL_STEPS:
         ways: dict[str, Mechanism] = {"dualquery": _fixed(count, samples, step), "dqrs": DQRS(rounds=count, samples=samples, step=step)}
         for name, mechanism in ways.items():
@@ -123,7 +126,9 @@ def kdd_child(queries: int) -> dict[str, Any]:
 
 
 def kdd_table(console: Console) -> None:
-    table = Table("queries", "T", "s", "average", "largest", "seconds", "microseconds a query", "peak GB", title="KDD99, epsilon 1, delta 0.001")
+    table = Table(
+        "queries", "T", "s", "average", "largest", "seconds", "microseconds a query", "peak GB", title="KDD99, epsilon 1, delta 0.001"
+    )
     for queries in KDD_QUERIES:
         command = [sys.executable, "-m", "bench.dualquery", "--child", str(queries)]
         made = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

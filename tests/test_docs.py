@@ -69,6 +69,13 @@ def test_the_page_on_query_classes_runs_and_its_answers_are_near() -> None:
     assert np.abs(single - np.mean(truth, axis=1)).max() < 0.15  # the last mechanism's, at epsilon 2
 
 
+def test_the_page_on_wide_tables_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in blocks("docs/wide.md", "python"):
+        exec(compile(block, "docs/wide.md", "exec", dont_inherit=True), {})
+    assert all(check.holds for check in us.verify(tmp_path / "films"))
+
+
 def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     people(tmp_path)

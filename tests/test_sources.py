@@ -27,6 +27,7 @@ from tables import ANY_CELL, PEOPLE, people, rows_of
 from understudy import tally
 from understudy.errors import NotSupported, SourceError
 from understudy.queries.base import QueryClass
+from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
 from understudy.queries.workload import query_classes
@@ -142,6 +143,9 @@ def naive(part: QueryClass, codes: list[tuple[int, ...]]) -> list[int]:
         return [tallies[cell] for cell in itertools.product(*map(range, part.shape))]
     if isinstance(part, Symmetric):
         return [sum(q.table[sum((row[x.column] == x.value) == x.holds for x in q.literals)] for row in codes) for q in part.queries]
+    if isinstance(part, Conjunctions):
+        asked = [list(zip(*query, strict=True)) for query in zip(*vars(part.literals).values(), strict=True)]
+        return [sum(all((row[c] == v) == holds for c, v, holds in query) for row in codes) for query in asked]
     raise AssertionError(f"write down what {part.kind} counts")
 
 

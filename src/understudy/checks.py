@@ -33,6 +33,7 @@ from understudy.sources.memory import MemorySource
 from understudy.tally import CodedRows
 
 SMALL = Schema.from_domain({"a": 3, "b": 4, "c": 2})
+BASKET = Schema.items(["a", "b", "c"])
 
 
 def small_table(rows: int = 600, seed: int = 0) -> np.ndarray:
@@ -177,19 +178,20 @@ def source_kinds() -> dict[str, type[Source]]:
 
 def check_source(kind: type[Source], classes: dict[str, type[QueryClass]]) -> None:
     """Raise AssertionError unless a source counts every query class exactly, whatever its cells."""
-    rows = small_table(300)
-    table = pa.table({name: pa.array(rows[:, i]) for i, name in enumerate(SMALL.names)})
+    schema = BASKET if kind.holds_items else SMALL
+    rows = np.minimum(small_table(300), np.asarray(schema.shape) - 1)
+    table = pa.table({name: pa.array(rows[:, i]) for i, name in enumerate(schema.names)})
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
-        source = kind.holding(table, SMALL, Path(folder))
-        truth = CodedRows(rows, SMALL.shape)
+        source = kind.holding(table, schema, Path(folder))
+        truth = CodedRows(rows, schema.shape)
         for query_class in classes.values():
-            for part in query_class.examples(SMALL, rng):
+            for part in query_class.examples(schema, rng):
                 found = part.counts(source)
                 assert found.cells == part.size and found.values.dtype == np.int64, f"{kind.__name__}: counts must be int64"
                 assert np.array_equal(found.dense(), part.counts(truth).dense()), f"{kind.__name__}: wrong counts for a {part.kind}"
         bad = pa.table({"a": [9, -5, None], "b": [1.5, math.nan, math.inf], "c": ["x", "1", ""], "unused": [1, 2, 3]})
-        assert int(kind.holding(bad, SMALL, Path(folder)).count([()])[0].values[0]) == 3, f"{kind.__name__}: a bad cell lost a row"
+        assert int(kind.holding(bad, schema, Path(folder)).count([()])[0].values[0]) == 3, f"{kind.__name__}: a bad cell lost a row"
 
 
 def check_refuses_overspending(meter: Meter) -> None:

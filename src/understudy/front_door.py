@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from understudy.bundle.answers import Answers
-from understudy.bundle.release import FORMAT, Release, describe_measurement
+from understudy.bundle.release import FORMAT, Release, describe_measurement, describe_schema
 from understudy.errors import NotSupported, ParameterError, ReleaseFailed, SourceError, UnderstudyError
 from understudy.game import NoWatcher, Watcher
 from understudy.mechanisms.base import Brief, Mechanism, make
@@ -36,6 +36,7 @@ from understudy.tally import LARGEST_TABLE
 CERTIFICATE_SHARE = Fraction(1, 20)  # of rho, for the certificate
 TOTAL_SHARE = Fraction(1, 50)  # of rho, for the number of rows when it is private
 MOST_ROWS = 100_000_000
+MOST_CODES = 2**28  # synthetic rows x columns: one gigabyte
 FEWEST_ROWS_FOR_DEFAULT = 32  # below this, delta = 1/n^2 is above 0.001
 
 
@@ -57,14 +58,15 @@ def release(
     """Make a differentially private stand-in for a sensitive table.
 
     Args:
-        table: a path or glob of CSV or Parquet files, a pandas or polars DataFrame, an Arrow table, a NumPy array.
+        table: a path or glob of CSV or Parquet files, a pandas or polars DataFrame, an Arrow table, a NumPy array; with a schema of
+            items also a sparse matrix.
         schema: what is public about the table; a :class:`Schema`, its plain form, or a file.
         epsilon: the privacy promise; smaller is more private.
         delta: the promise's failure mass; 1/n^2 if not given, which needs a public n (replace-one).
         workload: the queries to answer well; all 2-way marginals if not given.
         mechanism: a name from :func:`available_mechanisms`, an instance, or ``auto``.
         parameters: the mechanism's parameters, by name; all have public defaults.
-        rows: how many synthetic rows; as many as the table has if not given.
+        rows: how many synthetic rows; if not given, as many as the table has, or as 2^28 cells allow.
         neighbours: ``replace-one`` (n is public) or ``add-remove-one`` (n is private).
         ledger: the file that keeps what was spent on this table; beside the data if not given.
         seed: for the *public* randomness (rounding, values inside bins); noise has no seed.
@@ -87,7 +89,7 @@ def release(
     schema = as_schema(schema)
     work = as_workload(workload, schema)
     relation = as_neighbours(neighbours)
-    _check_whole_number(rows, "rows", 1, MOST_ROWS)
+    _check_whole_number(rows, "rows", 1, most_rows(schema))
     _check_whole_number(seed, "seed", 0, 2**63 - 1)
     promised = exact_epsilon(epsilon)
     brief = Brief(schema=schema, workload=work, neighbours=relation)
@@ -147,7 +149,7 @@ def _play(
         total.append(meter.release_total(rho=meter.left * TOTAL_SHARE))
     played = mechanism.play(brief, meter, rng, watcher)
     watcher.stage("making rows", 1)
-    codes = played.model.rows(rows or min(meter.rows, MOST_ROWS), rng)
+    codes = played.model.rows(rows or min(meter.rows, most_rows(brief.schema)), rng)
     synthetic = brief.schema.decode(codes, rng)
     watcher.step()
     watcher.stage("certifying", 1)
@@ -177,7 +179,7 @@ def _manifest(
         "format": FORMAT,
         "made_by": f"understudy {version('understudy')}",
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "schema": {"sha256": brief.schema.digest, "columns": len(brief.schema), "domain_size": str(brief.schema.domain_size)},
+        "schema": describe_schema(brief.schema),
         "workload": {"spec": brief.workload.spec, "batches": len(brief.workload), "queries": brief.workload.size},
         "mechanism": {
             "name": mechanism.name,
@@ -272,6 +274,11 @@ def default_delta(rows: int) -> Fraction:
 def _check_whole_number(value: Any, name: str, low: int, high: int) -> None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high):
         raise ParameterError(f"{name} must be a whole number from {low:,} to {high:,}.")
+
+
+def most_rows(schema: Schema) -> int:
+    """The most synthetic rows of a table: a wide one is released with fewer rows than it has. Public numbers alone decide."""
+    return max(1, min(MOST_ROWS, MOST_CODES // len(schema)))
 
 
 def check_columns(table: Any, schema: Schema) -> None:

@@ -109,7 +109,7 @@ def _warnings(work: Workload, rows: int, largest: float | None, name: str) -> li
         found.append(f"The error of {name} depends on the data and cannot be said beforehand; its release has a certificate.")
     if rows < 1000:
         found.append(f"{rows:,} rows are few: noise is counted in people, and a count of 10 drowns in it.")
-    widest = max(part.size for part in work)
+    widest = max((part.size for part in work.marginals), default=0)
     if widest > 100 * rows:
         found.append(f"The widest marginal has {widest:,} cells for {rows:,} rows; nearly all are empty and will be answered with 0.")
     return found

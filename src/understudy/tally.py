@@ -20,6 +20,7 @@ from understudy.errors import NotSupported
 DENSE_CELLS = 2**24  # a table up to this size is one array; a larger one keeps occupied cells only
 LARGEST_TABLE = 2**62  # cell numbers are 64-bit
 BLOCK_ROWS = 1 << 16
+BLOCK_CODES = 1 << 24  # of wide tables fewer rows make a block
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,21 @@ class RowFunction(Protocol):
     def tally(self, block: np.ndarray) -> np.ndarray:
         """How many rows of ``block`` (rows x columns, int32 codes) satisfy each query."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class Literals:
+    """Conjunctions of k literals each, as arrays of queries x k: "a column takes (or, unless it holds, does not take) a value"."""
+
+    columns: np.ndarray  # int32, positions in the schema
+    values: np.ndarray  # int32
+    holds: np.ndarray  # bool
+
+
+class Conjunctive:
+    """A row function that is nothing but conjunctions: a table that has a faster way than blocks may take it."""
+
+    literals: Literals
 
 
 class Verbs(Protocol):
@@ -113,8 +129,14 @@ class CodedRows(Blocks):
         return self._shape
 
     def _blocks(self, columns: tuple[int, ...]) -> Iterator[np.ndarray]:
-        for start in range(0, len(self._codes), BLOCK_ROWS):
-            yield np.ascontiguousarray(self._codes[start : start + BLOCK_ROWS, list(columns)], np.int32)
+        wanted, step = np.asarray(columns, np.int64), rows_of_a_block(len(columns))
+        for start in range(0, len(self._codes), step):
+            yield np.ascontiguousarray(np.take(self._codes[start : start + step], wanted, axis=1), np.int32)
+
+
+def rows_of_a_block(columns: int) -> int:
+    """How many rows of so many columns go together: whole words of 64, in bounded memory."""
+    return max(64, min(BLOCK_ROWS, BLOCK_CODES // max(columns, 1)) // 64 * 64)
 
 
 def count_cells(rows: np.ndarray, positions: Sequence[int], shape: Sequence[int]) -> np.ndarray:
@@ -186,3 +208,12 @@ def _add_to_table(block: np.ndarray, positions: np.ndarray, strides: np.ndarray,
         for j in range(len(positions)):
             cell += block[row, positions[j]] * strides[j]
         table[cell] += 1
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def ones(word: np.uint64) -> int:
+    """How many bits of a 64-bit word are set."""
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))  # type: ignore[return-value]

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from understudy.bundle.answers import Answers
-from understudy.errors import BundleError, ParameterError, UnderstudyError, WorkloadError
+from understudy.bundle.codes import coded, uncoded
+from understudy.errors import BundleError, NotSupported, ParameterError, UnderstudyError, WorkloadError
 from understudy.privacy import Certificate, Measurement, Residual
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload, part_from_dict
@@ -30,7 +31,8 @@ class Release:
     """A differentially private stand-in for a table. Everything in it may be published.
 
     Attributes:
-        synthetic: the rows, in the user's own types (an Arrow table; ``.to_pandas()``).
+        codes: the rows as codes, one column for each of the schema's.
+        synthetic: the rows, in the user's own types (an Arrow table; ``.to_pandas()``). Of a table of items, pairs (row, item).
         certificate: how far off the answers to the workload can be.
         manifest: what was done: schema hash, mechanism, budget, every event charged, versions.
         measurements: the noisy counts (and residuals of counts) that the rows were made from.
@@ -57,6 +59,16 @@ class Release:
             raise WorkloadError("These queries are written for another schema; make them from the release's own (release.schema).")
         return Answers(workload, self.codes)
 
+    def to_csr(self) -> Any:
+        """The rows of a table of items as a sparse matrix of SciPy's, rows x items; rows without items are there too."""
+        if self.schema.pairs is None:
+            raise ParameterError("Only a release of items is a sparse matrix; its rows are in release.synthetic.")
+        try:
+            from scipy.sparse import csr_array
+        except ImportError:
+            raise NotSupported("A sparse matrix needs SciPy; install it, or use the pairs in release.synthetic.") from None
+        return csr_array(self.codes.astype(np.bool_))
+
     def save(self, folder: str | Path) -> Path:
         """Write the bundle to a new or empty folder, and return it."""
         from understudy.bundle.report import render_report
@@ -73,7 +85,7 @@ class Release:
 
     def _write(self, place: Path, report: str) -> None:
         pq.write_table(self.synthetic, place / "synthetic.parquet", compression="zstd")
-        pq.write_table(_coded(self.codes, self.schema), place / "codes.parquet", compression="zstd")
+        pq.write_table(coded(self.codes, self.schema), place / "codes.parquet", compression="zstd")
         pq.write_table(self.answers().occupied(), place / "answers.parquet", compression="zstd")
         pq.write_table(_measured(self.measurements), place / "measurements.parquet", compression="zstd")
         self.schema.save(place / "schema.json")
@@ -84,9 +96,7 @@ class Release:
         (place / "manifest.json").write_text(text + "\n", encoding="utf-8")
 
     def __repr__(self) -> str:
-        facts = (
-            f"{self.synthetic.num_rows:,} rows, {len(self.schema)} columns, {self.workload.size:,} queries, alpha {self.certificate.shown}"
-        )
+        facts = f"{len(self.codes):,} rows, {len(self.schema)} columns, {self.workload.size:,} queries, alpha {self.certificate.shown}"
         return f"<Release by {self.manifest['mechanism']['name']}: {facts}>"
 
     @classmethod
@@ -107,10 +117,10 @@ class Release:
             workload = Workload.from_dict(json.loads((place / "workload.json").read_text(encoding="utf-8")), schema)
             stored = pq.read_table(place / "codes.parquet")
             synthetic = pq.read_table(place / "synthetic.parquet")
-            if not list(schema.names) == stored.column_names == synthetic.column_names or stored.num_rows != synthetic.num_rows:
+            codes = uncoded(stored, schema, manifest["synthetic_rows"])
+            if stored.num_rows != synthetic.num_rows or synthetic.column_names != _shown_names(schema):
                 raise ValueError("other columns or rows than the schema's")
-            codes = np.column_stack([stored[name].to_numpy() for name in schema.names]).astype(np.int32)
-            if not stored.equals(_coded(codes, schema)):
+            if not stored.equals(coded(codes, schema)):
                 raise ValueError("codes of another type")
             measurements = _measurements(pq.read_table(place / "measurements.parquet"), manifest["measurements"], schema)
             certificate = Certificate(**manifest["certificate"])
@@ -150,8 +160,14 @@ def _sha256(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _coded(codes: np.ndarray, schema: Schema) -> pa.Table:
-    return pa.table(list(np.ascontiguousarray(codes.T)), names=list(schema.names))
+def _shown_names(schema: Schema) -> list[str]:
+    """The columns of the released rows: the schema's own or, of items, those of pairs."""
+    return list(schema.names) if schema.pairs is None else [schema.pairs.row, schema.pairs.item]
+
+
+def describe_schema(schema: Schema) -> dict[str, Any]:
+    """What the manifest says of the schema, which has a file of its own."""
+    return {"sha256": schema.digest, "columns": len(schema), "domain_size": schema.domain_text.replace(",", "")}
 
 
 def describe_measurement(measurement: Measurement | Residual, schema: Schema) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import jinja2
@@ -26,6 +27,8 @@ MOST_COLUMNS = 60
 MOST_BARS = 60  # a wider column is drawn in groups of neighbouring values
 MOST_PAIRS = 8
 MOST_POINTS = 1500
+MOST_SAMPLED = 8  # rows
+MOST_ITEMS = 20  # of such a row
 
 Tables = dict[tuple[int, ...], Measurement | Estimate]
 
@@ -99,9 +102,24 @@ def render_report(release: Release) -> str:
         pairs=pairs,
         pairs_left_out=left_out,
         scatter=_scatter(release, measured),
-        sample_names=release.schema.names,
-        sample=[[_cell(value) for value in row.values()] for row in release.synthetic.slice(0, 8).to_pylist()],
+        width=len(release.schema),
+        possible_records=release.schema.domain_text,
+        **_sample(release),
     )
+
+
+def _sample(release: Release) -> dict[str, Any]:
+    """A few rows; of items, those that each row has."""
+    if release.schema.pairs is None:
+        cells = [[_cell(value) for value in row.values()] for row in release.synthetic.slice(0, MOST_SAMPLED).to_pylist()]
+        return {"sample_names": release.schema.names, "sample": cells}
+    rows = []
+    for i, codes in enumerate(release.codes[:MOST_SAMPLED]):
+        items = np.flatnonzero(codes)
+        named = [release.schema.names[item] for item in items[:MOST_ITEMS]]
+        more = [f"and {len(items) - MOST_ITEMS:,} more"] if len(items) > MOST_ITEMS else []
+        rows.append([str(i), ", ".join([*named, *more]) or "–"])
+    return {"sample_names": [release.schema.pairs.row, "items"], "sample": rows}
 
 
 def _percent(share: float) -> str:
@@ -154,8 +172,10 @@ def _released(release: Release, part: Marginal) -> np.ndarray:
 
 
 def _columns(release: Release, measured: Tables) -> list[Plot]:
+    if release.schema.pairs is not None:
+        return [_common_items(release, measured)]
     plots, rows = [], release.manifest["rows"]["count"]
-    for position, column in list(enumerate(release.schema))[:MOST_COLUMNS]:
+    for position, column in islice(enumerate(release.schema), MOST_COLUMNS):
         found = measured.get((position,))
         shares = _released(release, Marginal.of(release.schema, [column.name]))
         noisy = found.counts / rows if found is not None else None
@@ -169,6 +189,18 @@ def _columns(release: Release, measured: Tables) -> list[Plot]:
         top = max(max(b.released, (b.measured or 0) + 2 * b.sigma) for b in bars)
         plots.append(Plot(column.name, bars, max(top, 1e-9), found is not None))
     return plots
+
+
+def _common_items(release: Release, measured: Tables) -> Plot:
+    """The items that most released rows have, in one plot."""
+    shares, rows = release.codes.mean(axis=0), release.manifest["rows"]["count"]
+    bars = []
+    for item in np.argsort(-shares, kind="stable")[:MOST_COLUMNS].tolist():
+        found = measured.get((item,))
+        noisy, sigma = (float(found.counts[1]) / rows, float(found.sigma) / rows) if found is not None else (None, 0.0)
+        bars.append(Bar(release.schema.names[item], float(shares[item]), noisy, sigma))
+    top = max(max(b.released, (b.measured or 0) + 2 * b.sigma) for b in bars)
+    return Plot(f"The {len(bars)} most common items", bars, max(top, 1e-9), bars[0].measured is not None)
 
 
 def _pairs(release: Release, measured: Tables) -> tuple[list[Pair], int]:

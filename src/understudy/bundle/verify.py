@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from understudy.bundle.release import FILES, Release
+from understudy.bundle.release import FILES, Release, describe_schema
 from understudy.bundle.report import render_report
 from understudy.errors import UnderstudyError
 from understudy.privacy import Measurement, Residual
@@ -83,8 +83,7 @@ def _charged(release: Release) -> tuple[ev.Event, ...]:
 
 def _schema(release: Release) -> tuple[bool, str]:
     said, asked = release.manifest["schema"], release.manifest["workload"]
-    facts = {"sha256": release.schema.digest, "columns": len(release.schema), "domain_size": str(release.schema.domain_size)}
-    same = said == facts
+    same = said == describe_schema(release.schema)
     counted = asked == {"spec": release.workload.spec, "batches": len(release.workload), "queries": release.workload.size}
     return same and counted, f"{release.schema.digest[:12]}, {release.workload.size:,} queries"
 
@@ -116,13 +115,7 @@ def _rows(release: Release) -> tuple[bool, str]:
 
 
 def _types(release: Release) -> tuple[bool, str]:
-    again = release.schema.encode(release.synthetic)
-    # A number or moment with code OTHER is shown as missing: there is no such number to show.
-    unshown = np.column_stack(
-        [(release.codes[:, i] == column.values) & column.other & (column.kind != "categorical") for i, column in enumerate(release.schema)]
-    )
-    empty = np.column_stack([release.synthetic[name].is_null().to_numpy() for name in release.schema.names])
-    return bool(np.all(np.where(unshown, empty, again == release.codes))), f"{len(release.schema)} columns"
+    return release.schema.shows(release.synthetic, release.codes), f"{len(release.schema)} columns"
 
 
 def _answers(release: Release, place: Path) -> tuple[bool, str]:

@@ -39,6 +39,7 @@ from understudy.privacy import Budget, FileLedger
 from understudy.privacy.ledger import Statement, describe_budget
 from understudy.queries.workload import Workload, marginals
 from understudy.schema import Moment, Number, Schema
+from understudy.schema.items import ItemColumns
 
 out, err = Console(), Console(stderr=True)
 
@@ -91,13 +92,17 @@ def main() -> None:
 
 @main.command()
 @click.argument("data")
-@click.option("--schema", required=True, help="The table's public description: Table Schema (YAML or JSON) or a {column: size} file.")
+@click.option(
+    "--schema", required=True, help="The table's public description: Table Schema (YAML or JSON), a {column: size} or an {items: ...} file."
+)
 @click.option("--epsilon", required=True, help="The privacy promise; smaller is more private.")
 @click.option("--delta", help="Its failure mass; 1/n^2 if not given (needs replace-one).")
-@click.option("--workload", help="3-way, 3-way:64@7 (64 random ones, seed 7), 1-way+2-way, or a YAML file. Default: all 2-way marginals.")
+@click.option(
+    "--workload", help="3-way, 3-way:64@7 (64 random ones, seed 7), 3-conjunctions:1000@7, 1-way+2-way, or a YAML file. Default: all 2-way."
+)
 @click.option("--mechanism", default="auto", show_default=True, help="See 'understudy mechanisms'.")
 @click.option("--set", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of the mechanism; may be repeated.")
-@click.option("--rows", type=int, help="How many synthetic rows; as many as the table has if not given.")
+@click.option("--rows", type=int, help="How many synthetic rows; as many as the table has (or 2^28 cells allow) if not given.")
 @click.option("--neighbours", default="replace-one", show_default=True, help="replace-one (n is public) or add-remove-one (n is private).")
 @click.option("--ledger", help="The file that keeps what was spent; beside the data if not given.")
 @click.option("--seed", type=int, help="Seed of the public randomness; noise has none.")
@@ -331,6 +336,9 @@ def check(path: str, data: str | None, as_json: bool) -> None:
     described = Schema.load(path)
     if data is not None:
         check_columns(data, described)
+    if described.pairs is not None:
+        _show_items(described, described.pairs, data is not None, as_json)
+        return
     pairs = marginals(described, k=min(2, len(described)))
     if as_json:
         columns = [{"name": c.name, "kind": c.kind, "codes": c.size, "missing": c.missing, "other": c.other} for c in described]
@@ -354,3 +362,11 @@ def check(path: str, data: str | None, as_json: bool) -> None:
     if any(not column.missing and not column.other for column in described):
         out.print("Declare missing: true or other: true for a column where such cells occur.", markup=False)
     out.print("The schema is fine" + (", and the table has its columns." if data is not None else "."), style="green", markup=False)
+
+
+def _show_items(described: Schema, items: ItemColumns, checked: bool, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"items": len(items), "row": items.row, "item": items.item, "density": items.density, "sha256": described.digest}))
+        return
+    out.print(f"{len(items):,} items, in pairs ({items.row}, {items.item}). A pair whose item is not listed is ignored.", markup=False)
+    out.print("The schema is fine" + (", and the table has these columns." if checked else "."), style="green", markup=False)

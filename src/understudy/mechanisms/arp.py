@@ -15,12 +15,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from understudy.errors import NotSupported
 from understudy.game import Played, QueryPlayer, Watcher, play
 from understudy.mechanisms.base import Brief, Mechanism, Outlook, check_share, check_whole
 from understudy.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
-from understudy.players.rows import HEAT, RowPlayer
+from understudy.players.rows import HEAT, RowPlayer, check_width
 from understudy.privacy import Meter
 from understudy.queries.base import QueryClass
+from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
 
@@ -33,6 +35,7 @@ SMALL_NOISE = 0.008  # one-shot while the noise of a cell is below this share of
 CANDIDATE_CELLS = 20_000  # a wider marginal is mostly noise; its sub-marginals are candidates instead
 ALL_CELLS = 50_000_000  # of all candidates
 AT_ONCE_CELLS = 10_000_000  # of everything measured at once: rows are fitted to each of them
+MOST_TABLES = 200_000  # different sets of columns in the workload
 CLOSURE = 3  # candidates have at most so many columns
 FIRST_ADAPTIVE, FIRST_AT_ONCE = Fraction(35, 100), Fraction(12, 100)  # for the single columns, which everything else is built on
 LONG_COLUMN = 1_000  # a column of more values gets no more of the budget
@@ -63,6 +66,12 @@ class Arp(Mechanism):
     def check(self, brief: Brief) -> None:
         check_share(self.name, first=Fraction(1, 2) if self.first is None else self.first, selecting=self.selecting)
         check_whole(self.name, rounds=(self.rounds, 1, 10_000))
+        check_width(self.name, brief.schema)
+        if sum(len(_column_sets(part)) for part in brief.workload) > MOST_TABLES:
+            raise NotSupported(
+                f"arp measures a table for each set of columns that is asked about, at most {MOST_TABLES:,}; "
+                "ask about fewer, or use the mechanism 'dualquery'."
+            )
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         rho, tables, single = meter.left, own_tables(brief), single_queries(brief)
@@ -136,9 +145,11 @@ def single_queries(brief: Brief) -> list[QueryClass]:
     """Queries over columns whose marginal would be too wide: measured as they are."""
     found: list[QueryClass] = []
     for part in brief.workload:
-        if isinstance(part, Symmetric):
-            wide = tuple(q for q in part.queries if _marginal(brief, {x.column for x in q.literals}).size > CANDIDATE_CELLS)
-            found.extend([Symmetric(wide)] if wide else [])
+        if isinstance(part, (Conjunctions, Symmetric)):
+            sets = [frozenset(columns) for columns in _columns_of_each(part)]
+            wide = {columns for columns in set(sets) if _marginal(brief, columns).size > CANDIDATE_CELLS}
+            asked = tuple(part.query(i) for i, columns in enumerate(sets) if columns in wide)
+            found.extend([Symmetric(asked)] if asked else [])
         elif not isinstance(part, Marginal):
             found.append(part)
     return found
@@ -162,9 +173,15 @@ def closure(brief: Brief) -> list[Marginal]:
 
 
 def _column_sets(part: QueryClass) -> list[frozenset[int]]:
-    if isinstance(part, Symmetric):
-        return list(dict.fromkeys(frozenset(x.column for x in query.literals) for query in part.queries))
+    if isinstance(part, (Conjunctions, Symmetric)):
+        return list(dict.fromkeys(map(frozenset, _columns_of_each(part))))
     return [frozenset(part.columns)]
+
+
+def _columns_of_each(part: Conjunctions | Symmetric) -> list[list[int]]:
+    if isinstance(part, Conjunctions):
+        return part.literals.columns.tolist()
+    return [[x.column for x in query.literals] for query in part.queries]
 
 
 def _marginal(brief: Brief, columns: frozenset[int] | set[int] | tuple[int, ...]) -> Marginal:

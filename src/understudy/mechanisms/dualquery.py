@@ -29,6 +29,8 @@ from understudy.privacy import Meter
 
 MOST_ROUNDS = 100_000
 MOST_BY_RULE = 2000
+NAMINGS = 5  # samples for each item left to chance; with three literals it is then named about 15 times a round
+LEAST_WIDE = 40  # rounds on tables of items
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,13 +77,26 @@ class DualQuery(Mechanism):
 
         The last weights are as sharp as eta T = n sqrt(6 rho / (s T)): records and samples are paid for alike, and both grow with the
         root of the reach. With these constants eta is about 3 on ADULT, a public table (other workloads than those that are reported).
+        Where items that no sampled query names are left to chance, samples grow with these, as far as eta = 1 leaves LEAST_WIDE rounds.
         """
         root = math.sqrt(reach(rho, rows, brief.workload.size))
-        rounds, samples = self.rounds or max(8, min(MOST_BY_RULE, round(5 * root))), self.samples or max(1, round(root))
+        power = float(6 * rho * rows**2)  # s eta^2 T^3, about
+        loose = min(NAMINGS * (_left_to_chance(brief) - root), power / LEAST_WIDE**3)
+        samples = self.samples or max(1, round(max(root, loose)))
+        usual = 5 * root if samples <= root + 1 else (power / samples) ** (1 / 3)
+        rounds = self.rounds or max(8, min(MOST_BY_RULE, round(usual)))
         if self.step is None:
             return rounds, samples, rho / squares(rounds)
         unit = samples * Fraction(self.step) ** 2 / (2 * rows**2)
         return rounds_within(rho / unit), samples, unit
+
+
+def _left_to_chance(brief: Brief) -> float:
+    """How many items the workload names, each counted by how uncertain its public guess leaves it; 0 for other tables."""
+    if brief.schema.pairs is None:
+        return 0.0
+    density = brief.schema.pairs.density
+    return 4 * density * (1 - density) * len({column for part in brief.workload for column in part.columns})
 
 
 def squares(rounds: int) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 from understudy.game import Played, Watcher, play
 from understudy.mechanisms.base import Brief, Mechanism, Outlook, check_share
 from understudy.players.measuring import InTurn, MeasureAll, one_way
-from understudy.players.rows import RowPlayer
+from understudy.players.rows import RowPlayer, check_width
 from understudy.privacy import Meter
 from understudy.queries.base import QueryClass
 
@@ -37,6 +37,7 @@ class Gaussian(Mechanism):
 
     def check(self, brief: Brief) -> None:
         check_share(self.name, first=self.first)
+        check_width(self.name, brief.schema)
 
     def outlook(self, brief: Brief, rho: Fraction, people: int) -> Outlook:
         ones, wider = one_way(brief.schema), _wider(brief)

@@ -20,7 +20,7 @@ from understudy.game import Played, Watcher, play
 from understudy.mechanisms.base import Brief, Mechanism, Outlook
 from understudy.players.measuring import one_way
 from understudy.players.residuals import FromResiduals, MeasureResiduals
-from understudy.players.rows import RowPlayer
+from understudy.players.rows import RowPlayer, check_width
 from understudy.privacy import Meter
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
@@ -50,6 +50,7 @@ class Matrix(Mechanism):
     def check(self, brief: Brief) -> None:
         if self.objective not in get_args(Objective):
             raise ParameterError(f"matrix has the objectives {' and '.join(get_args(Objective))}; {self.objective!r} is none of them.")
+        check_width(self.name, brief.schema)
         wanted = tables_for(brief.workload)
         widest = max(part.size for part in wanted)
         if widest > DENSE_CELLS:

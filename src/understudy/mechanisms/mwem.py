@@ -46,7 +46,7 @@ class Mwem(Mechanism):
     def check(self, brief: Brief) -> None:
         if brief.schema.domain_size > self.most_cells:
             raise NotSupported(
-                f"mwem keeps a weight for every possible record and this schema has {brief.schema.domain_size:,} of them "
+                f"mwem keeps a weight for every possible record and this schema has {brief.schema.domain_text} of them "
                 f"(at most {self.most_cells:,}); use fewer columns, wider bins, or the mechanism 'independent'."
             )
         if self.rounds is not None and (

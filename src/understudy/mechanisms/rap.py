@@ -21,8 +21,6 @@ from understudy.mechanisms.base import Brief, Mechanism
 from understudy.players.measuring import WorstSeveral
 from understudy.players.relaxed import Fit, RelaxedRows
 from understudy.privacy import Meter
-from understudy.queries.marginal import Marginal
-from understudy.queries.symmetric import Symmetric
 
 USUAL_ROUNDS = 20  # queries chosen together are often alike; more rounds than this gain little on ADULT
 
@@ -66,8 +64,8 @@ class Rap(Mechanism):
                 f"rap answers the whole workload in every round and this one has {size:,} queries (at most {self.most_queries:,}); "
                 "use fewer or smaller marginals."
             )
-        if not all(isinstance(part, (Marginal, Symmetric)) for part in brief.workload):
-            raise NotSupported("rap measures single queries, which only marginals and symmetric queries can be taken apart into.")
+        if any(part.query(0) is None for part in brief.workload):
+            raise NotSupported("rap measures single queries, which not all classes of this workload can be taken apart into.")
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         rounds, queries = self._plan(meter.left, meter.rows, brief.workload.size)

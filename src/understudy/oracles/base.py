@@ -111,7 +111,7 @@ class Instance:
         weights: one a query, of either sign.
         linear: one number a one-hot coordinate (columns one after the other), or None for zeros.
         tables: whole marginal tables of weights.
-        one_way: a public distribution for each column, or None; see :meth:`fill`.
+        one_way: a public distribution for each column, or None; see :meth:`fill`. An array when all columns have as many values.
     """
 
     shape: np.ndarray = field(repr=False)
@@ -119,7 +119,7 @@ class Instance:
     weights: np.ndarray = field(repr=False)
     linear: np.ndarray | None = field(default=None, repr=False)
     tables: tuple[TableTerm, ...] = ()
-    one_way: Sequence[np.ndarray] | None = field(default=None, repr=False)
+    one_way: Sequence[np.ndarray] | np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -130,7 +130,7 @@ class Instance:
         *,
         linear: Sequence[float] | np.ndarray | None = None,
         tables: Iterable[TableTerm] = (),
-        one_way: Sequence[np.ndarray] | None = None,
+        one_way: Sequence[np.ndarray] | np.ndarray | None = None,
     ) -> Instance:
         """An instance from ordinary values, checked once; weights are 1 when not given.
 
@@ -216,7 +216,10 @@ class Instance:
     @cached_property
     def _ladder(self) -> np.ndarray | None:
         """The running total of all columns' distributions, one column after the other."""
-        return None if self.one_way is None else np.concatenate([[0.0], np.cumsum(np.concatenate(list(self.one_way)))])
+        if self.one_way is None:
+            return None
+        flat = self.one_way.ravel() if isinstance(self.one_way, np.ndarray) else np.concatenate(list(self.one_way))
+        return np.concatenate([[0.0], np.cumsum(flat)])
 
 
 @numba.njit(cache=True, nogil=True)

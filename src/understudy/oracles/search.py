@@ -91,6 +91,9 @@ def _ladders(instance: Instance, plan: Plan) -> np.ndarray:
     if instance.one_way is None:
         within = np.arange(int(plan.offsets[-1])) - np.repeat(plan.offsets[:-1], plan.sizes)
         return (within + 1.0) / np.repeat(plan.sizes, plan.sizes)
+    if isinstance(instance.one_way, np.ndarray):
+        totals = np.cumsum(instance.one_way[plan.columns], axis=1)
+        return (totals / np.maximum(totals[:, -1:], 1e-300)).ravel()
     ladders = [np.cumsum(instance.one_way[c]) / max(float(np.sum(instance.one_way[c])), 1e-300) for c in plan.columns]
     return np.concatenate([np.zeros(0), *ladders])
 

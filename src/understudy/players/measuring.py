@@ -64,9 +64,10 @@ class WorstSeveral:
 
 def single(choice: Choice) -> Query:
     """The chosen query by itself: a cell of a marginal, or a member of a batch."""
-    if isinstance(choice.part, (Marginal, Symmetric)):
-        return choice.part.query(choice.index)
-    raise NotSupported(f"Queries of the kind {choice.part.kind} cannot be measured one by one.")
+    query = choice.part.query(choice.index)
+    if query is None:
+        raise NotSupported(f"Queries of the kind {choice.part.kind} cannot be measured one by one.")
+    return query
 
 
 class WorstMarginal:

@@ -21,7 +21,7 @@ from understudy.players.rows import repeated
 from understudy.privacy import Choice
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
-from understudy.queries.symmetric import Query, Symmetric
+from understudy.queries.symmetric import Query
 from understudy.queries.workload import Workload
 from understudy.schema import Schema
 from understudy.tally import DENSE_CELLS, CodedRows, count_cells
@@ -211,7 +211,8 @@ def add_up(weights: dict[Query, int], findings: Iterable[Finding]) -> None:
 def weighted(schema: Schema, weights: dict[Query, int]) -> Instance:
     """The sum as an instance for an oracle."""
     kept = [(query, weight) for query, weight in weights.items() if weight]
-    return Instance.of(schema.shape, FlatQueries.of(query for query, _ in kept), np.asarray([w for _, w in kept], np.float64))
+    flat, given = FlatQueries.of(query for query, _ in kept), np.asarray([w for _, w in kept], np.float64)
+    return Instance.of(schema.shape, flat, given, one_way=None if schema.pairs is None else schema.pairs.guess)
 
 
 def exponential(schema: Schema, scale: float) -> Perturbation:
@@ -254,8 +255,8 @@ def oracle_of(given: str | Oracle) -> Oracle:
 
 def check_oracle(mechanism: str, given: str | Oracle, workload: Workload) -> None:
     """Raise, in a sentence, unless the oracle can be made and takes queries such as the workload's. Solves one small instance."""
-    if not all(isinstance(part, (Marginal, Symmetric)) for part in workload):
-        raise NotSupported(f"{mechanism} hands single queries to an oracle; only marginals and symmetric queries can be taken apart so.")
+    if any(part.query(0) is None for part in workload):
+        raise NotSupported(f"{mechanism} hands single queries to an oracle; not all classes of this workload can be taken apart so.")
     oracle = oracle_of(given)
     choices = [Choice(part, 0) for part in workload]
     weights: dict[Query, int] = {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from understudy.errors import NotSupported
 from understudy.game import Finding
 from understudy.players.product import ProductModel
 from understudy.privacy import Measurement
@@ -22,6 +23,7 @@ from understudy.tally import DENSE_CELLS, CodedRows, Counts, count_cells
 ROWS = 20_000  # fitted during play
 HEAT = 0.5  # of the finest sigma measured; more leaves less of the noise in the rows, and less of the strongest dependences
 LAST_SWEEPS = 3
+MOST_COLUMNS = 2_000  # every cell of every row is visited again and again
 MOST_FITTED = 200_000  # beyond this, fitted rows are repeated
 
 
@@ -178,6 +180,15 @@ class RowPlayer:
         others = self._evidence.other_targets(self._rows(), self._people / self._count)
         targets = tuple(target.times(finest**2) for target in (*self._targets.values(), *others))
         return Fitted(self._people, targets, self._heat * finest, tuple(self._priors))
+
+
+def check_width(mechanism: str, schema: Schema) -> None:
+    """Refuse, in a sentence, tables too wide to keep whole rows of."""
+    if len(schema) > MOST_COLUMNS:
+        raise NotSupported(
+            f"{mechanism} moves whole rows of every column, at most {MOST_COLUMNS:,}, and this table has {len(schema):,}; "
+            "use the mechanism 'dualquery' or 'independent'."
+        )
 
 
 def repeated(codes: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from understudy.queries.relaxed import Relaxed
 from understudy.schema import Schema
 from understudy.tally import Counts, Verbs
+
+if TYPE_CHECKING:
+    from understudy.queries.symmetric import Query
 
 
 class Neighbours(StrEnum):
@@ -57,6 +60,10 @@ class QueryClass(ABC):
     @abstractmethod
     def l2_squared(self, neighbours: Neighbours) -> int:
         """Bound on the squared L2 distance between the count vectors of two neighbouring tables."""
+
+    def query(self, index: int) -> Query | None:
+        """One query by itself; None when the class cannot be taken apart."""
+        return None
 
     def relaxed(self) -> Relaxed | None:
         """The same queries on relaxed rows, with gradients; None when the class has no such form."""

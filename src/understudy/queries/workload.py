@@ -1,7 +1,7 @@
 """Workloads: which queries a release must answer well. Plain values that know their size in advance.
 
 On the command line ``3-way`` (all of them), ``3-way:64@7`` (64 random ones, public seed 7),
-several joined by ``+``, or a YAML file:
+``3-conjunctions:100000@7`` (so many random conjunctions), several joined by ``+``, or a YAML file:
 
     marginals: [3-way:64@7, [age, sex]]
     queries:
@@ -29,13 +29,16 @@ import understudy.queries as room
 from understudy.discovery import classes_in
 from understudy.errors import WorkloadError
 from understudy.queries.base import QueryClass
+from understudy.queries.conjunctions import random_batch
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Query, Symmetric, check_fits, read_query
 from understudy.schema import Schema
 from understudy.schema.files import read_mapping
+from understudy.tally import DENSE_CELLS
 
-SPEC = re.compile(r"^([0-9]{1,9})-way(?::([0-9]{1,9})(?:@([0-9]{1,10}))?)?$")
+SPEC = re.compile(r"^([0-9]{1,9})-(way|conjunctions)(?::([0-9]{1,9})(?:@([0-9]{1,10}))?)?$")
 MOST_MARGINALS = 2_000_000  # more than this is a mistake in k, not a workload
+MOST_CONJUNCTIONS = DENSE_CELLS // 2  # a selection compares them and their negations
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class Workload:
 
     @classmethod
     def parse(cls, text: str, schema: Schema) -> Workload:
-        """Read what a person types: ``3-way``, ``3-way:64@7``, ``1-way+2-way``, or a file."""
+        """Read what a person types: ``3-way``, ``3-way:64@7``, ``3-conjunctions:1000@7``, ``1-way+2-way``, or a file."""
         if Path(text).suffix.lower() in (".yaml", ".yml", ".json"):
             return cls.load(text, schema)
         made = [_from_spec(piece.strip(), schema) for piece in text.split("+")]
@@ -115,12 +118,7 @@ def marginals(schema: Schema, k: int = 3, sample: int | None = None, seed: int =
         sample: how many marginals; all of them when there are fewer.
         seed: which random ones; NumPy's legacy generator, so that other tools pick the same.
     """
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= len(schema):
-        raise WorkloadError(f"k-way marginals of this table need k from 1 to {len(schema)}.")
-    if sample is not None and (isinstance(sample, bool) or not isinstance(sample, (int, np.integer)) or sample < 1):
-        raise WorkloadError("A sample of marginals needs a whole number of at least 1.")
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
-        raise WorkloadError("The seed of a sample of marginals is a whole number from 0 to 4,294,967,295.")
+    _check_numbers("marginals", schema, k, sample, seed)
     count = math.comb(len(schema), int(k))
     if count > MOST_MARGINALS:
         raise WorkloadError(f"There are {count:,} {k}-way marginals of this table, too many; list the ones you need in a workload file.")
@@ -129,6 +127,37 @@ def marginals(schema: Schema, k: int = 3, sample: int | None = None, seed: int =
         subsets = [subsets[i] for i in np.random.RandomState(int(seed)).permutation(len(subsets))[:sample]]
     spec = f"{k}-way" + (f":{sample}@{seed}" if sample is not None else "")
     return Workload(schema, tuple(Marginal(s, tuple(schema.shape[c] for c in s)) for s in subsets), spec)
+
+
+def random_conjunctions(schema: Schema, count: int, k: int = 3, seed: int = 0) -> Workload:
+    """``count`` different conjunctions "column = value and ..." of k random columns, by a public seed.
+
+    Each asks for a random value of each of its columns; of a table of items, for people who have all k items.
+
+    Args:
+        schema: the table's public description.
+        count: how many conjunctions; all of them when there are fewer.
+        k: how many columns each has.
+        seed: which random ones.
+
+    Examples:
+        >>> work = random_conjunctions(Schema.items(10_000), 5_000, seed=7)
+        >>> work.size, work.spec
+        (5000, '3-conjunctions:5000@7')
+    """
+    _check_numbers("conjunctions", schema, k, count, seed)
+    if count > MOST_CONJUNCTIONS:
+        raise WorkloadError(f"A workload has at most {MOST_CONJUNCTIONS:,} conjunctions.")
+    return Workload(schema, (random_batch(schema, int(count), int(k), int(seed)),), f"{k}-conjunctions:{count}@{seed}")
+
+
+def _check_numbers(what: str, schema: Schema, k: Any, sample: Any, seed: Any) -> None:
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= len(schema):
+        raise WorkloadError(f"k-way {what} of this table need k from 1 to {len(schema)}.")
+    if sample is not None and (isinstance(sample, bool) or not isinstance(sample, (int, np.integer)) or sample < 1):
+        raise WorkloadError(f"A sample of {what} needs a whole number of at least 1.")
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
+        raise WorkloadError(f"The seed of a sample of {what} is a whole number from 0 to 4,294,967,295.")
 
 
 def explicit(schema: Schema, *, columns: Iterable[Sequence[str]] = (), queries: Iterable[Query | dict[str, Any]] = ()) -> Workload:
@@ -144,9 +173,14 @@ def _from_spec(text: str, schema: Schema) -> Workload:
     match = SPEC.match(text)
     if not match:
         raise WorkloadError(
-            f"The workload {text!r} is not understood; write 3-way, 3-way:64@7 (64 random ones, seed 7) or the path of a .yaml file."
+            f"The workload {text!r} is not understood; write 3-way, 3-way:64@7 (64 random ones, seed 7), 3-conjunctions:1000@7 "
+            "or the path of a .yaml file."
         )
-    k, sample, seed = match.groups()
+    k, kind, sample, seed = match.groups()
+    if kind == "conjunctions":
+        if sample is None:
+            raise WorkloadError(f"The workload {text!r} needs to say how many random conjunctions, as in {k}-conjunctions:1000@7.")
+        return random_conjunctions(schema, int(sample), int(k), int(seed or 0))
     return marginals(schema, int(k), int(sample) if sample else None, int(seed) if seed else 0)
 
 

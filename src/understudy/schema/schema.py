@@ -11,6 +11,8 @@ The file is a Frictionless Table Schema (YAML or JSON) with one block of our own
       columns:
         age: {bins: 20}           # or cuts: [18, 30, 65]
         sex: {missing: true, other: true}
+
+A table in which every person has some of a long list of items is described by that list alone, see :meth:`Schema.items`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +37,7 @@ from understudy.schema import cells as c
 from understudy.schema.columns import Binned, Boolean, Categorical, Column, Moment, Number, text_of
 from understudy.schema.edges import LARGEST_NUMBER, moment_edges, number_edges
 from understudy.schema.files import read_mapping, write_mapping
+from understudy.schema.items import ItemColumns
 
 SETTINGS = {"bins", "cuts", "missing", "other", "resolution"}
 # The settings that a type takes besides missing and other.
@@ -42,6 +46,8 @@ TAKEN: dict[str, set[str]] = {
     **{kind: {"bins", "cuts"} for kind in ("integer", "number", "year")},
     **{kind: {"bins", "resolution"} for kind in ("date", "datetime")},
 }
+MOST_DIGITS = 4000  # Python turns no longer number into text
+MOST_NAMED = 40  # columns in a message
 
 
 @dataclass(frozen=True)
@@ -56,13 +62,14 @@ class Schema:
         170
     """
 
-    columns: tuple[Column, ...]
+    columns: Sequence[Column]
 
     def __post_init__(self) -> None:
         if not self.columns:
             raise SchemaError("The schema has no columns; list at least one under fields.")
-        names = [column.name for column in self.columns]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        if self.pairs is not None:
+            return  # a list of items has been checked as a whole
+        twice = sorted(name for name, times in Counter(self.names).items() if times > 1)
         if twice:
             raise SchemaError(f"The schema names the column {twice[0]!r} twice; column names must differ.")
         if len({column.missing_values for column in self.columns}) > 1:
@@ -70,18 +77,30 @@ class Schema:
 
     # ------------------------------------------------------------------ what it says
 
+    @property
+    def pairs(self) -> ItemColumns | None:
+        """The list of items, when the table is one of (row, item) pairs; else None."""
+        return self.columns if isinstance(self.columns, ItemColumns) else None
+
     @cached_property
     def names(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.columns)
+        return tuple(column.name for column in self.columns) if self.pairs is None else self.pairs.names
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        return tuple(column.size for column in self.columns)
+        return tuple(column.size for column in self.columns) if self.pairs is None else (2,) * len(self)
 
     @property
     def domain_size(self) -> int:
         """How many different records there can be (exact, may be astronomically large)."""
-        return math.prod(self.shape)
+        return math.prod(self.shape) if self.pairs is None else 1 << len(self)
+
+    @property
+    def domain_text(self) -> str:
+        """The same for a reader: all digits, or about how many there are."""
+        size = self.domain_size
+        digits = int(size.bit_length() * math.log10(2))
+        return f"{size:,}" if digits <= MOST_DIGITS else f"about 10^{digits}"
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -95,9 +114,14 @@ class Schema:
     def position(self, name: str) -> int:
         """The place of a column; an unknown name is refused with the names that exist."""
         try:
-            return self.names.index(name)
-        except ValueError:
-            raise SchemaError(f"There is no column {name!r} in the schema; its columns are {', '.join(self.names)}.") from None
+            return self._places[name]
+        except KeyError:
+            listed = ", ".join(self.names[:MOST_NAMED]) + (f" and {len(self) - MOST_NAMED:,} more" if len(self) > MOST_NAMED else "")
+            raise SchemaError(f"There is no column {name!r} in the schema; its columns are {listed}.") from None
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.names)}
 
     @cached_property
     def digest(self) -> str:
@@ -108,7 +132,9 @@ class Schema:
     # ------------------------------------------------------------------ codes and cells
 
     def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Table:
-        """Rows of codes as a table in the user's own types."""
+        """Rows of codes as a table in the user's own types; of items, as pairs."""
+        if self.pairs is not None:
+            return self.pairs.decode(codes)
         arrays = [column.decode(codes[:, i], rng) for i, column in enumerate(self.columns)]
         return pa.table(arrays, names=list(self.names))
 
@@ -116,20 +142,55 @@ class Schema:
         """The codes of a *public* table such as a release's own rows (sources encode sensitive ones)."""
         return np.column_stack([column.encode(c.read_cells(table[column.name])) for column in self.columns])
 
+    def shows(self, table: pa.Table, codes: np.ndarray) -> bool:
+        """Whether a table in the user's own types says what these codes say."""
+        if self.pairs is not None:
+            return table.equals(self.pairs.decode(codes))
+        # A number or moment with code OTHER is shown as missing: there is no such number to show.
+        unshown = np.column_stack(
+            [(codes[:, i] == column.values) & column.other & (column.kind != "categorical") for i, column in enumerate(self.columns)]
+        )
+        empty = np.column_stack([table[name].is_null().to_numpy() for name in self.names])
+        return bool(np.all(np.where(unshown, empty, self.encode(table) == codes)))
+
     # ------------------------------------------------------------------ files
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read a Table Schema (YAML or JSON) or a ``{"column": size}`` domain file."""
+        """Read a Table Schema (YAML or JSON), a ``{"column": size}`` domain file or an ``{"items": ...}`` file."""
         return cls.from_dict(read_mapping(path, "schema"))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Schema:
         if "fields" in data:
             return _from_table_schema(data)
+        if ItemColumns.is_meant(data):
+            return cls.items(**data)
         if data and all(isinstance(v, int) and not isinstance(v, bool) for v in data.values()):
             return cls.from_domain(data)
-        raise SchemaError("This is neither a Table Schema (it has no fields) nor a domain of the form {column: number of codes}.")
+        raise SchemaError(
+            "This is neither a Table Schema (it has no fields) nor a domain of the form {column: number of codes} nor a list of items."
+        )
+
+    @classmethod
+    def items(cls, items: int | Iterable[Any], *, row: str = "row", item: str = "item", density: float = 0.0) -> Schema:
+        """A schema for tables of (row, item) pairs: a person is a row, a column says whether the person has the item.
+
+        The file form is ``{"items": 9724}`` or ``{"items": ["a", "b"]}``, with the other arguments beside it.
+
+        Args:
+            items: how many items there are, numbered from 0; or a list of them, texts or whole numbers. Public: all that
+                there are, not those that occur.
+            row: what the pairs call a person.
+            item: what they call an item.
+            density: how likely a person is to have an item of which nothing was learnt. A public guess; 0 suits sparse tables.
+
+        Examples:
+            >>> schema = Schema.items(["bread", "milk", "tea"], row="customer")
+            >>> schema.shape, schema["milk"].kind, schema.pairs.row
+            ((2, 2, 2), 'boolean', 'customer')
+        """
+        return cls(ItemColumns.of(items, row=row, item=item, density=density))
 
     @classmethod
     def from_domain(cls, domain: Mapping[str, int]) -> Schema:
@@ -142,7 +203,9 @@ class Schema:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The Table Schema form, which :meth:`from_dict` reads back to an equal schema."""
+        """The Table Schema form (of items, the short form), which :meth:`from_dict` reads back to an equal schema."""
+        if self.pairs is not None:
+            return self.pairs.to_dict()
         fields, blocks = zip(*(_to_field(column) for column in self.columns), strict=True)
         missing_values = self.columns[0].missing_values
         return {

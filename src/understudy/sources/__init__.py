@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from understudy.errors import SourceError
 from understudy.schema import Schema
-from understudy.sources.base import Source
+from understudy.sources.base import CellSource, Source
 
 
 def open_source(table: Any, schema: Schema) -> Source:
@@ -16,6 +18,10 @@ def open_source(table: Any, schema: Schema) -> Source:
         if table.schema != schema:
             raise SourceError("The source was opened with another schema than the release's.")
         return table
+    if schema.pairs is not None:
+        return _open_items(table, schema)
+    if _is_sparse(table):
+        raise SourceError("A sparse matrix holds items, and needs a schema that lists them: Schema.items(...).")
     if isinstance(table, (str, Path)):
         from understudy.sources.delimited import DelimitedSource
         from understudy.sources.duckdb import DuckDBSource
@@ -29,6 +35,21 @@ def open_source(table: Any, schema: Schema) -> Source:
     from understudy.sources.memory import MemorySource
 
     return MemorySource(table, schema)
+
+
+def _open_items(table: Any, schema: Schema) -> Source:
+    from understudy.sources.items import ItemSource, pair_schema
+
+    if _is_sparse(table) or (isinstance(table, np.ndarray) and not table.dtype.names):
+        return ItemSource.from_matrix(table, schema)
+    pairs = open_source(table, pair_schema(schema))
+    assert isinstance(pairs, CellSource)
+    return ItemSource.from_pairs(pairs, schema)
+
+
+def _is_sparse(table: Any) -> bool:
+    """A matrix or array of SciPy's, which need not be installed."""
+    return type(table).__module__.startswith("scipy.sparse")
 
 
 __all__ = ["Source", "open_source"]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 
 from understudy.errors import SourceError
 from understudy.schema import Schema
+from understudy.schema.cells import Cells
 from understudy.tally import Blocks
 
 
@@ -20,17 +23,21 @@ class Source(Blocks):
     no result, writes nothing, and its messages name columns and files but never a cell.
     """
 
+    holds_items: ClassVar[bool] = False  # whether its schema must be one of items
+
     def __init__(self, schema: Schema, available: Sequence[str]) -> None:
         self._schema = schema
         names = list(available)
         # The first line of a CSV file without a header is a person, not names: only the schema's names are ever shown.
-        absent = [name for name in schema.names if name not in set(names)]
+        known = set(names)
+        absent = [name for name in schema.names if name not in known]
         if absent:
             raise SourceError(
                 f"The table has no column {absent[0]!r}, which the schema names; "
                 "a CSV file is UTF-8, separated by commas, and begins with a line of column names."
             )
-        twice = [name for name in schema.names if names.count(name) > 1]
+        times = Counter(names)
+        twice = [name for name in schema.names if times[name] > 1]
         if twice:
             raise SourceError(f"The table has two columns named {twice[0]!r}; column names must differ.")
         if len(set(names)) < len(names):
@@ -53,3 +60,11 @@ class Source(Blocks):
     @property
     def shape(self) -> tuple[int, ...]:
         return self._schema.shape
+
+
+class CellSource(Source):
+    """A source of cells as somebody wrote them, which another source may be made from."""
+
+    @abstractmethod
+    def _cells(self, columns: tuple[int, ...]) -> Iterator[list[Cells]]:
+        """Batches of the cells of some columns, before they have codes."""

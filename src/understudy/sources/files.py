@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from understudy.errors import SourceError
 from understudy.schema import Schema
-from understudy.schema.cells import read_cells
-from understudy.sources.base import Source
+from understudy.schema.cells import Cells, read_cells
+from understudy.sources.base import CellSource
 
 UNREADABLE = "The files could not be read to the end; check that they are complete and of the format their names say."
 
 
-class FileSource(Source):
+class FileSource(CellSource):
     """Files of one format, read column by column and batch by batch; memory does not grow with the rows."""
 
     endings: ClassVar[tuple[str, ...]]
@@ -46,15 +46,23 @@ class FileSource(Source):
     def _batches(self, file: str, places: list[int]) -> Iterator[list[pa.Array]]:
         """Batches of the columns at some places of a file's header; with no places, anything with the right lengths."""
 
+    def _arrays(self, columns: tuple[int, ...]) -> Iterator[list[pa.Array]]:
+        """Batches of whole columns; one file at a time: joined, a file's type would depend on the others' cells."""
+        names = [self._schema.names[c] for c in columns]
+        for file, header in zip(self._files, self._headers, strict=True):
+            yield from self._batches(file, [header.index(name) for name in names])
+
     def _blocks(self, columns: tuple[int, ...]) -> Iterator[np.ndarray]:
         chosen = [self._schema.columns[c] for c in columns]
-        # One file at a time: joined, they would be given one type, and a file's type would depend on the others' cells.
-        for file, header in zip(self._files, self._headers, strict=True):
-            for arrays in self._batches(file, [header.index(column.name) for column in chosen]):
-                block = np.empty((len(arrays[0]), len(chosen)), np.int32)
-                for j, (column, array) in enumerate(zip(chosen, arrays, strict=False)):
-                    block[:, j] = column.encode(read_cells(array))
-                yield block
+        for arrays in self._arrays(columns):
+            block = np.empty((len(arrays[0]), len(chosen)), np.int32)
+            for j, (column, array) in enumerate(zip(chosen, arrays, strict=False)):
+                block[:, j] = column.encode(read_cells(array))
+            yield block
+
+    def _cells(self, columns: tuple[int, ...]) -> Iterator[list[Cells]]:
+        for arrays in self._arrays(columns):
+            yield [read_cells(array) for array in arrays]
 
 
 def expand(path: str | Path) -> list[str]:

@@ -12,11 +12,11 @@ import pyarrow as pa
 from understudy.errors import SourceError
 from understudy.schema import Schema
 from understudy.schema.cells import Cells, read_cells, read_objects
-from understudy.sources.base import Source
+from understudy.sources.base import CellSource
 from understudy.tally import BLOCK_ROWS
 
 
-class MemorySource(Source):
+class MemorySource(CellSource):
     """A table in memory, encoded on first use and kept as one small integer array per column."""
 
     def __init__(self, table: Any, schema: Schema) -> None:
@@ -34,6 +34,9 @@ class MemorySource(Source):
             codes = column.encode(self._read(column.name))
             self._codes[position] = codes.astype(np.min_scalar_type(max(column.size - 1, 1)))
         return self._codes[position]
+
+    def _cells(self, columns: tuple[int, ...]) -> Iterator[list[Cells]]:
+        yield [self._read(self._schema.names[c]) for c in columns]
 
     def _blocks(self, columns: tuple[int, ...]) -> Iterator[np.ndarray]:
         arrays = [self._column(c) for c in columns]

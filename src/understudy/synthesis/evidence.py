@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
 
 from understudy.errors import ParameterError
 from understudy.privacy import Measurement
+from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
 from understudy.synthesis.rowfit import QueryTarget, TableTarget
@@ -69,8 +70,10 @@ class Evidence:
         if isinstance(part, Marginal) and not part.positions:
             return  # the number of rows, which the model takes as given
         self.finest = min(self.finest, sigma)
+        if isinstance(part, Conjunctions):
+            part = part.apart()
         if isinstance(part, Symmetric):
-            self.single.append(measurement)
+            self.single.append(replace(measurement, part=part))
         elif not isinstance(part, Marginal):
             raise ParameterError(f"Rows cannot be fitted to {part.kind} queries yet; marginals and symmetric queries work.")
         elif measurement.keys is not None:

@@ -1,0 +1,264 @@
+"""Many conjunctions of k literals each, kept as arrays: millions of them without an object for each.
+
+Rows are counted 64 at a time. Each literal "column c takes value v" that some query has becomes a bitmap of the rows it
+holds for; a query is the AND of k bitmaps, a negated literal being its complement.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+
+from understudy.errors import WorkloadError
+from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.relaxed import RelaxedQueries
+from understudy.queries.symmetric import Literal, Query, Symmetric
+from understudy.schema import Schema
+from understudy.tally import Conjunctive, Counts, Literals, Verbs, ones
+
+CHUNK_WORDS = 128  # 8,192 rows at a time: the bitmaps of a table of ordinary width stay in the cache
+LONGEST_KEY = 2**62  # a conjunction's literals as one number
+
+
+@dataclass(frozen=True, eq=False)
+class Conjunctions(QueryClass, Conjunctive):
+    """A batch of conjunctions, ``columns``, ``values`` and ``holds`` being arrays of queries x k.
+
+    Examples:
+        >>> from understudy.tally import CodedRows
+        >>> batch = Conjunctions.of([[0, 1], [0, 2]], [[1, 1], [1, 0]])
+        >>> batch.counts(CodedRows(np.array([[1, 1, 0], [1, 0, 0]]), (2, 2, 2))).dense()
+        array([1, 2])
+    """
+
+    literals: Literals = field(repr=False)
+
+    kind: ClassVar[str] = "conjunctions"
+
+    def __post_init__(self) -> None:
+        shape = self.literals.columns.shape
+        if len(shape) != 2 or 0 in shape or not self.literals.values.shape == self.literals.holds.shape == shape:
+            raise WorkloadError("Conjunctions need columns, values and holds: three arrays of queries x literals, none of them empty.")
+
+    @classmethod
+    def of(cls, columns: Any, values: Any, holds: Any = True) -> Conjunctions:
+        """From anything that NumPy takes for arrays of queries x k; all literals hold unless it is said."""
+        places = _frozen(columns, np.int32)
+        return cls(Literals(places, _frozen(values, np.int32), _frozen(np.broadcast_to(holds, places.shape), np.bool_)))
+
+    # ------------------------------------------------------------------ a value: equal when its arrays are
+
+    @cached_property
+    def _digest(self) -> bytes:
+        found = hashlib.sha256(repr(self.literals.columns.shape).encode())
+        for array in (self.literals.columns, self.literals.values, self.literals.holds):
+            found.update(array.data)
+        return found.digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Conjunctions) and (self is other or self._digest == other._digest)
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    # ------------------------------------------------------------------ counting
+
+    @property
+    def size(self) -> int:
+        return len(self.literals.columns)
+
+    @property
+    def width(self) -> int:
+        """k."""
+        return int(self.literals.columns.shape[1])
+
+    @cached_property
+    def columns(self) -> tuple[int, ...]:
+        return tuple(np.unique(self.literals.columns).tolist())
+
+    @cached_property
+    def _slots(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(place in ``columns`` and value of each bitmap, the bitmap of each literal): one bitmap for each pair that occurs."""
+        span = int(self.literals.values.max()) + 1
+        pairs, where = np.unique(self.literals.columns.astype(np.int64) * span + self.literals.values, return_inverse=True)
+        places = np.searchsorted(np.asarray(self.columns, np.int64), pairs // span)
+        return places.astype(np.int32), (pairs % span).astype(np.int32), where.reshape(-1, self.width).astype(np.int32)
+
+    def tally(self, block: np.ndarray) -> np.ndarray:
+        total: np.ndarray = _tally(block, *self._slots, self.literals.holds)
+        return total
+
+    def counts(self, table: Verbs) -> Counts:
+        return Counts(self.size, table.scan(self))
+
+    def truth(self, block: np.ndarray) -> np.ndarray:
+        places = np.searchsorted(np.asarray(self.columns, np.int64), self.literals.columns)
+        satisfied = np.ones((len(block), self.size), np.bool_)
+        for j in range(self.width):
+            satisfied &= (block[:, places[:, j]] == self.literals.values[:, j]) == self.literals.holds[:, j]
+        return satisfied
+
+    # ------------------------------------------------------------------ single queries
+
+    def around(self, index: int) -> Conjunctions:
+        one = [array[index : index + 1] for array in (self.literals.columns, self.literals.values, self.literals.holds)]
+        return Conjunctions.of(*one)
+
+    def query(self, index: int) -> Query:
+        """One conjunction by itself."""
+        rows = (self.literals.columns[index].tolist(), self.literals.values[index].tolist(), self.literals.holds[index].tolist())
+        return Query(tuple(map(Literal, *rows)), (0,) * self.width + (1,))
+
+    def apart(self) -> Symmetric:
+        """The same queries one by one, for what fits rows to single queries."""
+        return Symmetric(tuple(self.query(i) for i in range(self.size)))
+
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        return self.size  # every query may change by one, under either relation
+
+    def relaxed(self) -> RelaxedQueries:
+        return self._relaxed
+
+    @cached_property
+    def _relaxed(self) -> RelaxedQueries:
+        return self.apart().relaxed()
+
+    # ------------------------------------------------------------------ words and files
+
+    def describe(self, schema: Schema, index: int) -> str:
+        words = (
+            f"{schema.names[x.column]} {'=' if x.holds else '!='} {schema.columns[x.column].label(x.value)}"
+            for x in self.query(index).literals
+        )
+        return " and ".join(words)
+
+    def to_dict(self, schema: Schema) -> dict[str, Any]:
+        every = bool(self.literals.holds.all())
+        return {
+            "kind": self.kind,
+            "literals": self.width,
+            "columns": self.literals.columns.ravel().tolist(),
+            "values": self.literals.values.ravel().tolist(),
+            "holds": True if every else self.literals.holds.ravel().astype(int).tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], schema: Schema) -> Conjunctions:
+        k = data["literals"]
+        columns, values = (np.asarray(data[name]) for name in ("columns", "values"))
+        holds = np.ones(columns.shape, np.int64) if data["holds"] is True else np.asarray(data["holds"])
+        whole = all(array.dtype.kind == "i" and array.ndim == 1 and len(array) == len(columns) for array in (columns, values, holds))
+        if not isinstance(k, int) or isinstance(k, bool) or k < 1 or not whole or not len(columns) or len(columns) % k:
+            raise WorkloadError("Conjunctions are written as lists of whole numbers, k to a query: columns, values and holds.")
+        if not np.isin(holds, (0, 1)).all() or columns.min() < 0 or columns.max() >= len(schema):
+            raise WorkloadError("A conjunction names a column that the schema does not have.")
+        if values.min() < 0 or np.any(values >= np.asarray(schema.shape)[columns]):
+            raise WorkloadError("A conjunction names a value that its column does not have.")
+        return cls.of(*(array.reshape(-1, k) for array in (columns, values, holds)))
+
+    @classmethod
+    def examples(cls, schema: Schema, rng: np.random.Generator) -> Iterator[Conjunctions]:
+        for k in (1, 2, 3):
+            columns = rng.integers(len(schema), size=(7, k))
+            values = rng.integers(np.asarray(schema.shape)[columns])
+            yield cls.of(columns, values, rng.random((7, k)) < 0.7)
+
+
+def _frozen(array: Any, kind: Any) -> np.ndarray:
+    """An array of its own that nobody can change: what is a dictionary's key must not move."""
+    made: np.ndarray = np.array(array, kind, order="C")
+    made.flags.writeable = False
+    return made
+
+
+@numba.njit(cache=True, nogil=True)
+def _tally(block: np.ndarray, places: np.ndarray, codes: np.ndarray, slots: np.ndarray, holds: np.ndarray) -> np.ndarray:
+    """How many rows satisfy each query: a few words of every bitmap at a time, then all queries on these."""
+    total = np.zeros(len(slots), np.int64)
+    chunk = min(CHUNK_WORDS, (len(block) + 63) // 64)
+    bits, both = np.empty((len(places), chunk), np.uint64), np.empty(chunk, np.uint64)
+    for begin in range(0, len(block), 64 * chunk):
+        rows = min(64 * chunk, len(block) - begin)
+        words = (rows + 63) // 64
+        for w in range(words):
+            first = begin + 64 * w
+            for s in range(len(places)):
+                word = np.uint64(0)
+                for r in range(min(64, len(block) - first)):
+                    word |= np.uint64(block[first + r, places[s]] == codes[s]) << np.uint64(r)
+                bits[s, w] = word
+        last = ~np.uint64(0) >> np.uint64(63 - ((rows - 1) & 63))  # bits behind the last row are nobody
+        for q in range(len(slots)):
+            both[:words] = ~np.uint64(0)
+            both[words - 1] = last
+            for j in range(slots.shape[1]):
+                column = bits[slots[q, j]]
+                if holds[q, j]:
+                    for w in range(words):
+                        both[w] &= column[w]
+                else:
+                    for w in range(words):
+                        both[w] &= ~column[w]
+            found = np.int64(0)
+            for w in range(words):
+                found += ones(both[w])
+            total[q] += found
+    return total
+
+
+# ---------------------------------------------------------------------- random ones
+
+
+def random_batch(schema: Schema, count: int, k: int, seed: int) -> Conjunctions:
+    """``count`` different random conjunctions by a public seed; all of them when there are fewer.
+
+    They are sensible, as the DualQuery paper has it: over k different columns, each with a value drawn from those that it
+    has. Of a table of items they ask for people who have all k.
+    """
+    least = 0 if schema.pairs is None else 1
+    sizes = np.asarray(schema.shape, np.int64) - least
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    wanted = min(count, _how_many(sizes, k))
+    rng = np.random.default_rng(seed)
+    found = np.empty((0, k), np.int64)
+    while len(found) < wanted:
+        fresh = np.sort(_sets(len(schema), k, max(3 * (wanted - len(found)) // 2, 1 << 12), rng), axis=1)
+        found = _distinct(np.concatenate([found, offsets[fresh] + rng.integers(sizes[fresh])]), int(offsets[-1]))[:wanted]
+    columns = np.searchsorted(offsets, found, side="right") - 1
+    return Conjunctions.of(columns, found - offsets[columns] + least)
+
+
+def _how_many(sizes: np.ndarray, k: int) -> int:
+    """Conjunctions of k literals of different columns: the coefficient of x^k in the product of (1 + size * x)."""
+    ways = [1] + [0] * k
+    for size, times in zip(*(array.tolist() for array in np.unique(sizes, return_counts=True)), strict=True):
+        here = [math.comb(times, j) * size**j for j in range(k + 1)]
+        ways = [sum(ways[i] * here[j - i] for i in range(j + 1)) for j in range(k + 1)]
+    return ways[k]
+
+
+def _sets(width: int, k: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """About ``count`` sets of k different columns, uniformly."""
+    if k * k > 4 * width:  # nearly every draw would name a column twice
+        return np.argsort(rng.random((count, width)), axis=1)[:, :k]
+    drawn = rng.integers(width, size=(count, k))
+    rising = np.sort(drawn, axis=1)
+    return drawn[(rising[:, 1:] > rising[:, :-1]).all(axis=1)]
+
+
+def _distinct(rows: np.ndarray, base: int) -> np.ndarray:
+    """The rows that were not there before, in order."""
+    if base ** rows.shape[1] <= LONGEST_KEY:
+        keys = rows @ np.asarray([base**j for j in range(rows.shape[1])], np.int64)
+        _, first = np.unique(keys, return_index=True)
+    else:
+        _, first = np.unique(rows, axis=0, return_index=True)
+    kept: np.ndarray = rows[np.sort(first)]
+    return kept
