@@ -16,9 +16,10 @@ from understudy.checks import SMALL, small_table
 from understudy.errors import NotSupported, ParameterError
 from understudy.game import NoWatcher, Played
 from understudy.mechanisms.base import Brief, Mechanism, available_mechanisms
+from understudy.mechanisms.dqrs import DQRS
 from understudy.mechanisms.dualquery import DualQuery, rounds_within, squares
 from understudy.mechanisms.fem import Fem
-from understudy.mechanisms.leading import rounds_for
+from understudy.mechanisms.leading import Leading, rounds_for
 from understudy.mechanisms.sepfem import SepFem
 from understudy.oracles.base import Ended, Found, Instance, Oracle, Variants
 from understudy.players.choosing import WeightedQueries
@@ -35,7 +36,7 @@ from understudy.players.oracle import (
     oracle_of,
     weighted,
 )
-from understudy.privacy import Choice, Meter, ProcessLedger
+from understudy.privacy import Choice, Measurement, Meter, ProcessLedger
 from understudy.privacy.accountant import Cost, total_cost
 from understudy.privacy.events import ExponentialDraws
 from understudy.queries.base import Neighbours
@@ -44,7 +45,7 @@ from understudy.queries.separator import separator
 from understudy.queries.symmetric import Literal, Query, Symmetric, all_of, parity
 from understudy.sources.memory import MemorySource
 
-KINDS: list[type[Mechanism]] = [Fem, SepFem, DualQuery]
+KINDS: list[type[Mechanism]] = [Fem, SepFem, DualQuery, DQRS]
 PAIRS = us.marginals(SMALL, k=2)
 
 
@@ -85,12 +86,20 @@ ORACLES: dict[str, Callable[[Instance, int], Found]] = {
 }
 
 
-def play(mechanism: Mechanism, *, rho: Fraction = Fraction(1, 2), seed: int = 0, table: np.ndarray | None = None) -> tuple[Played, Meter]:
-    brief = Brief(schema=SMALL, workload=PAIRS, neighbours=Neighbours.REPLACE_ONE)
+def play(
+    mechanism: Mechanism,
+    *,
+    rho: Fraction = Fraction(1, 2),
+    seed: int = 0,
+    table: np.ndarray | None = None,
+    work: us.Workload = PAIRS,
+) -> tuple[Played, Meter]:
+    brief = Brief(schema=SMALL, workload=work, neighbours=Neighbours.REPLACE_ONE)
     mechanism.check(brief)
-    source = MemorySource(small_table() if table is None else table, SMALL)
-    meter = Meter(source, neighbours=brief.neighbours, ledger=ProcessLedger(), play=Cost(rho), certify=rho, label="test")
-    return mechanism.play(brief, meter, np.random.default_rng(seed), NoWatcher()), meter
+    rows = small_table() if table is None else table
+    settled, allowed = mechanism.settled(brief, us.Budget.zcdp(rho), rho, len(rows))
+    meter = Meter(MemorySource(rows, SMALL), neighbours=brief.neighbours, ledger=ProcessLedger(), play=allowed, certify=rho, label="test")
+    return settled.play(brief, meter, np.random.default_rng(seed), NoWatcher()), meter
 
 
 # ---------------------------------------------------------------------- privacy does not depend on the oracle
@@ -102,7 +111,8 @@ def test_no_oracle_moves_a_charge_or_ends_a_release(kind: Any, name: str) -> Non
     settings = {"rounds": 6, "samples": 4}
     _, honest = play(kind(**settings))
     played, meter = play(kind(**settings, oracle=Adversary(answer=ORACLES[name])))
-    assert meter.events == honest.events and total_cost(meter.events).rho > Fraction(49, 100)
+    spent = total_cost(meter.events).in_rho(us.Budget.zcdp(1))
+    assert meter.events == honest.events and spent is not None and spent > Fraction(49, 100)
     rows = played.model.rows(50, np.random.default_rng(0))
     assert rows.shape == (50, 3) and np.all((rows >= 0) & (rows < SMALL.shape))
     faulty = name not in ("worst records", "always the same")
@@ -116,7 +126,7 @@ def test_other_solves_and_other_tables_cost_the_same(kind: Any) -> None:
     _, meter = play(kind(rounds=5, samples=3))
     _, other = play(kind(rounds=5, samples=3, oracle="brute"), seed=9, table=np.zeros((600, 3), int))
     assert meter.events == other.events
-    if kind is not DualQuery:
+    if issubclass(kind, Leading):
         _, more = play(kind(rounds=5, samples=8, scale=7.5, last=1.0))
         assert more.events == meter.events
 
@@ -192,6 +202,25 @@ def test_dualquery_with_a_step_plays_as_long_as_the_budget_lasts() -> None:
     assert float(total_cost(meter.events).rho) == pytest.approx(cost(rounds), rel=1e-4)
     assert [rounds_within(Fraction(x)) for x in (0, 1, 4, 5, 13, 14)] == [1, 2, 2, 3, 3, 4]
     assert all(squares(t) == sum(m * m for m in range(t)) for t in range(1, 30))
+
+
+def test_columns_that_no_drawn_query_names_follow_what_was_measured_of_them() -> None:
+    """The workload asks about b and c only; a is 0 in 70% of the table and free in every record."""
+    work = us.explicit(SMALL, columns=[["b", "c"]])
+    settings: dict[str, Any] = {"rounds": 300, "samples": 1}
+    free, _ = play(DualQuery(**settings), work=work)
+    known, meter = play(DualQuery(columns=Fraction(1, 5), **settings), work=work)
+    shares = [np.mean(played.model.rows(600, np.random.default_rng(0))[:, 0] == 0) for played in (free, known)]
+    assert abs(shares[0] - 1 / 3) < 0.12 and abs(shares[1] - 0.7) < 0.12
+    assert sum(isinstance(finding, Measurement) for finding in known.findings) == 3  # released, so they are part of the bundle
+    spent = total_cost(meter.events)
+    assert Fraction(45, 100) < spent.rho <= Fraction(1, 2)
+
+
+def test_rounds_that_no_selection_could_score_are_refused_before_anything_is_spent() -> None:
+    brief = Brief(schema=SMALL, workload=PAIRS, neighbours=Neighbours.REPLACE_ONE)
+    with pytest.raises(ParameterError, match="use fewer"):
+        DualQuery(rounds=100_000).settled(brief, us.Budget.zcdp(1), Fraction(1), 2**24)
 
 
 def test_the_weights_of_dualquery_are_those_of_the_paper() -> None:
@@ -279,6 +308,9 @@ def test_best_responses_satisfy_the_queries_of_their_round() -> None:
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("dualquery", {"columns": 1.5}, "dualquery needs columns strictly between"),
+    ("dqrs", {"step": 0}, "dqrs needs step to be a number above 0"),
+    ("dqrs", {"samples": 0}, "dqrs needs samples"),
     ("fem", {"rounds": 1}, "fem needs rounds to be a whole number from 2"),
     ("fem", {"rounds": True}, "rounds"),
     ("fem", {"samples": 0}, "fem needs samples"),

@@ -12,6 +12,7 @@ and eta follows from T, s and the budget (privacy/PROOFS.md, N4 and M2). The fir
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
@@ -20,12 +21,16 @@ import numpy as np
 
 from understudy.errors import ParameterError
 from understudy.game import Played, Watcher, play
-from understudy.mechanisms.base import Brief, Mechanism, check_whole
+from understudy.mechanisms.base import Brief, Mechanism, check_share, check_whole
 from understudy.mechanisms.leading import reach
 from understudy.oracles.base import Oracle
 from understudy.players.choosing import WeightedQueries
+from understudy.players.measuring import one_way
 from understudy.players.oracle import BestResponse, Solver, check_oracle, oracle_of
-from understudy.privacy import Meter
+from understudy.players.product import Product
+from understudy.privacy import Budget, Measurement, Meter
+from understudy.privacy.accountant import Cost
+from understudy.privacy.meter import LARGEST_SCORE
 
 MOST_ROUNDS = 100_000
 MOST_BY_RULE = 2000
@@ -41,12 +46,14 @@ class DualQuery(Mechanism):
         rounds: T, also the number of different records; ``None`` for the public rule in ``_plan``.
         samples: s, queries drawn a round; ``None`` for the public rule.
         step: eta. Usually it follows from the budget; if it is given, the budget settles the rounds.
+        columns: the share of the budget for single columns, which attributes that no drawn query names then follow; 0 is the paper's.
         oracle: who finds the records, by name.
     """
 
     rounds: int | None = None
     samples: int | None = None
     step: float | None = None
+    columns: float | Fraction = 0
     oracle: str | Oracle = "search"
 
     name: ClassVar[str] = "dualquery"
@@ -61,16 +68,35 @@ class DualQuery(Mechanism):
             raise ParameterError("dualquery needs step to be a number above 0.")
         if self.step is not None and self.rounds is not None:
             raise ParameterError("dualquery takes rounds or step, not both: the budget settles the other.")
+        if self.columns:
+            check_share(self.name, columns=self.columns)
         check_oracle(self.name, self.oracle, brief.workload)
 
+    def settled(self, brief: Brief, budget: Budget, rho: Fraction, rows: int | None) -> tuple[Mechanism, Cost]:
+        if rows is not None:
+            rounds, *_ = self._plan(rho, rows, brief)
+            if rounds * rows > LARGEST_SCORE:
+                raise ParameterError(f"dualquery: {rounds:,} rounds over {rows:,} rows are more than a selection can score; use fewer.")
+        return self, self.allowance(brief, rho)
+
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
+        known, distributions = self._measured(brief, meter)
         rounds, samples, unit = self._plan(meter.left, meter.rows, brief)
         solver = Solver(oracle_of(self.oracle), rng)
         query = WeightedQueries(meter, list(brief.workload), unit=unit, draws=samples, rng=rng)
-        played = play(BestResponse(brief.schema, solver), query, rounds=rounds, watcher=watcher)
+        played = play(BestResponse(brief.schema, solver, distributions), query, rounds=rounds, watcher=watcher)
         step = meter.rows * math.sqrt(2 * unit / samples)
         facts = {"rounds": rounds, "samples": samples, "step": step, "solves": solver.solves, "failed_solves": solver.failed}
-        return replace(played, facts=facts)
+        return replace(played, findings=(*known, *played.findings), facts=facts)
+
+    def _measured(self, brief: Brief, meter: Meter) -> tuple[list[Measurement], Sequence[np.ndarray] | None]:
+        """Single columns with noise, and the distributions that they come to; nothing if no share is set for them."""
+        if not self.columns:
+            return [], None
+        found = meter.measure_all(one_way(brief.schema), rho=meter.left * Fraction(self.columns))
+        product = Product(brief.schema, meter.rows)
+        product.learn(found)
+        return found, product.result().columns
 
     def _plan(self, rho: Fraction, rows: int, brief: Brief) -> tuple[int, int, Fraction]:
         """(T, s, what a round costs after one record) from public numbers.

@@ -183,10 +183,13 @@ class PerturbedLeader:
 
 
 class BestResponse:
-    """One record a round, the best one against the queries of that round; what is proposed is the average so far."""
+    """One record a round, the best one against the queries of that round; what is proposed is the average so far.
 
-    def __init__(self, schema: Schema, solver: Solver) -> None:
-        self._schema, self._solver, self._records = schema, solver, Growing(schema)
+    Columns that no query of a round names follow ``one_way``, released distributions of single columns, if there are any.
+    """
+
+    def __init__(self, schema: Schema, solver: Solver, one_way: Sequence[np.ndarray] | None = None) -> None:
+        self._schema, self._solver, self._one_way, self._records = schema, solver, one_way, Growing(schema)
 
     def propose(self) -> Growing:
         return self._records
@@ -194,7 +197,7 @@ class BestResponse:
     def learn(self, findings: Sequence[Finding]) -> None:
         weights: dict[Query, int] = {}
         add_up(weights, findings)
-        self._records.add(self._solver.records(weighted(self._schema, weights), Variants()))
+        self._records.add(self._solver.records(weighted(self._schema, weights, self._one_way), Variants()))
 
     def result(self) -> Growing:
         return self._records
@@ -208,11 +211,12 @@ def add_up(weights: dict[Query, int], findings: Iterable[Finding]) -> None:
             weights[query] = weights.get(query, 0) + finding.sign
 
 
-def weighted(schema: Schema, weights: dict[Query, int]) -> Instance:
-    """The sum as an instance for an oracle."""
+def weighted(schema: Schema, weights: dict[Query, int], one_way: Sequence[np.ndarray] | None = None) -> Instance:
+    """The sum as an instance for an oracle; what is known of single columns, or the schema's guess, is for those that none names."""
     kept = [(query, weight) for query, weight in weights.items() if weight]
     flat, given = FlatQueries.of(query for query, _ in kept), np.asarray([w for _, w in kept], np.float64)
-    return Instance.of(schema.shape, flat, given, one_way=None if schema.pairs is None else schema.pairs.guess)
+    guess = None if schema.pairs is None else schema.pairs.guess
+    return Instance.of(schema.shape, flat, given, one_way=guess if one_way is None else one_way)
 
 
 def exponential(schema: Schema, scale: float) -> Perturbation:

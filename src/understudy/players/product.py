@@ -23,19 +23,19 @@ class ProductModel:
     """Independent columns with the given probabilities."""
 
     def __init__(self, schema: Schema, columns: Sequence[np.ndarray]) -> None:
-        self._schema, self._columns = schema, columns
+        self._schema, self.columns = schema, columns
 
     def shares(self, part: QueryClass) -> np.ndarray:
         if isinstance(part, Marginal):
-            tables = [self._columns[p] for p in part.positions]
+            tables = [self.columns[p] for p in part.positions]
             return reduce(np.multiply.outer, tables, np.ones(())).ravel()
         rows = self.rows(ROWS_FOR_ANSWERS, np.random.default_rng(0))
         return part.counts(CodedRows(rows, self._schema.shape)).dense() / len(rows)
 
     def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Each column's counts are rounded without sampling error, then shuffled on its own."""
-        codes = np.empty((count, len(self._columns)), np.int32)
-        for j, probabilities in enumerate(self._columns):
+        codes = np.empty((count, len(self.columns)), np.int32)
+        for j, probabilities in enumerate(self.columns):
             codes[:, j] = rng.permutation(np.repeat(np.arange(len(probabilities)), systematic_counts(probabilities, count, rng)))
         return codes
 
