@@ -90,8 +90,8 @@ class Arp(Mechanism):
             steps.append(WorstMarginal(meter, candidates, select=each * selecting, measure=each * (1 - selecting)))
         else:
             steps.append(MeasureAll(meter, tables, rho=rest))
-        heat, sweeps, sooner = self._heat(brief, rho, meter.rows), 2 if adaptive else 3, SOONER if adaptive else 0.0
-        data = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=sweeps, heat=heat, sooner=sooner)
+        heat, sooner = self._heat(brief, rho, meter.rows), SOONER if adaptive else 0.0
+        data = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=2, heat=heat, sooner=sooner)
         rounds = len(steps) - 1 + (self.rounds if adaptive else 1)
         return play(data, InTurn(*steps), rounds=rounds, watcher=watcher)
 

@@ -95,7 +95,9 @@ class DQRS(Mechanism):
         kappa = exact(self.step, "step") / meter.rows
         query = KeptQueries(meter, list(brief.workload), kappa=kappa, slots=self.samples, rng=rng)
         played = play(BestResponse(brief.schema, solver), query, rounds=self.rounds, watcher=watcher)
-        facts: dict[str, int | float | str] = {"solves": solver.solves, "failed_solves": solver.failed}
+        facts: dict[str, int | float | str] = {
+            "rounds": self.rounds, "samples": self.samples, "step": self.step, "solves": solver.solves, "failed_solves": solver.failed,
+        }  # fmt: skip
         if self.step > LARGE_STEP:
             facts["warning"] = f"at a step above {LARGE_STEP}, dualquery costs no more"
         return replace(played, facts=facts)
