@@ -168,6 +168,7 @@ def test_what_is_asked_wrongly_is_refused_before_it_is_charged() -> None:
     before = len(meter.events)
     for wrong in (
         {"kappa": 0.001}, {"kappa": Fraction(0)}, {"gamma": Fraction(-1)}, {"records": 0}, {"records": 1.0}, {"kappa": Fraction(3000)},
+        {"gamma": Fraction(1, 2**41)}, {"gamma": Fraction(2**11)}, {"kappa": Fraction(1, 2**81)},
     ):  # fmt: skip
         with pytest.raises(ParameterError):
             meter.resample([part], half, drawn, [True, False], **{**right, **wrong})
@@ -223,6 +224,34 @@ def test_a_step_beyond_what_pays_is_said_in_the_manifest() -> None:
     made = us.release(small_table(), schema=SMALL, epsilon=4, delta="1e-6", mechanism="dqrs", parameters={"rounds": 8, "samples": 2})
     assert made.manifest["mechanism"]["parameters"]["step"] > 0.5
     assert "dualquery" in made.manifest["mechanism"]["played"]["warning"]
+
+
+def test_a_sequence_that_lies_about_its_length_is_charged_for_what_it_holds() -> None:
+    class Liar(list):  # type: ignore[type-arg]
+        def __len__(self) -> int:
+            return 1
+
+    part, meter = us.marginals(SMALL, k=1).parts[0], meter_of()
+    settings: dict[str, Any] = {"kappa": Fraction(1, 1000), "gamma": Fraction(1), "records": 1}
+    drawn, hits = Liar([Choice(part, 0)] * 50), Liar([True] * 50)
+    assert tuple.__len__(tuple(meter.resample([part], [np.full(3, 1 / 3)], drawn, hits, **settings))) == 50
+    assert meter.events[-1].what == "resample 50 of 3"
+
+
+def test_a_curve_without_a_proved_bound_is_not_taken_for_free() -> None:
+    dear = Cost(Fraction(0), tuple(Fraction(10**6) for _ in ORDERS))
+    assert dear.curve_rho is None and not dear.fits(Budget.of(epsilon=1, delta="1e-6")) and not dear.fits(Budget.zcdp(1))
+
+
+def test_the_epsilon_that_is_shown_never_exceeds_a_promise_that_was_kept() -> None:
+    """Also where the order of the promise lies beyond the grid and only the zCDP bound counts."""
+    brief = Brief(schema=SMALL, workload=us.marginals(SMALL, k=2), neighbours=Neighbours.REPLACE_ONE)
+    for epsilon in ("0.0005", "0.005", "1"):
+        budget = Budget.of(epsilon=epsilon, delta="1e-10")
+        _, cost = DQRS(samples=2).settled(brief, budget, budget.rho * Fraction(19, 20), 100_000)
+        whole = cost + Cost(budget.rho / 20)
+        shown = whole.epsilon_at(Fraction(1, 10**10))
+        assert whole.fits(budget) and shown is not None and shown <= Fraction(epsilon) * Fraction(1_000_001, 1_000_000)
 
 
 def test_a_limit_counts_a_curve_at_one_order_fixed_beforehand() -> None:

@@ -36,6 +36,10 @@ class Cost:
     delta: Fraction = Fraction(0)
     curve_rho: Fraction | None = Fraction(0)  # a zCDP bound on the curve part, None when there is none
 
+    def __post_init__(self) -> None:
+        if self.curve is not None and self.curve_rho == 0 and any(self.curve):  # nobody proved that; the default is for no curve
+            object.__setattr__(self, "curve_rho", None)
+
     def __add__(self, other: Cost) -> Cost:
         if self.curve is None or other.curve is None:
             curve = self.curve if other.curve is None else other.curve
@@ -46,7 +50,8 @@ class Cost:
 
     def log_delta_at(self, epsilon: Fraction) -> Decimal:
         """ln of a delta such that the whole is (epsilon, delta)-DP, rounded up."""
-        renyi = log_delta_zcdp(self.rho, epsilon) if self.curve is None else _log_delta_of_curve(self.curve, self.rho, epsilon)
+        bounds = [] if self.curve_rho is None else [log_delta_zcdp(self.rho + self.curve_rho, epsilon)]
+        renyi = min([*bounds, *([] if self.curve is None else [_log_delta_of_curve(self.curve, self.rho, epsilon)])])
         if self.delta == 0:
             return renyi
         with localcontext(Context(prec=DIGITS)):
@@ -96,7 +101,7 @@ class Cost:
         if self.curve is None:
             return epsilon_for(self.rho, rest)
         goal, low, high = log_of(rest, up=False), Fraction(0), Fraction(1)
-        renyi = Cost(self.rho, self.curve)
+        renyi = Cost(self.rho, self.curve, curve_rho=self.curve_rho)
         while renyi.log_delta_at(high) > goal:
             high *= 2
             if high > 10**6:

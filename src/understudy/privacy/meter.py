@@ -37,6 +37,8 @@ EVERYBODY = Marginal((), ())
 LARGEST_SCORE = 2**40  # far below what 64-bit arithmetic could wrap
 KEPT = 20_000  # empty cells that exceed the threshold of a wide marginal, on average
 MOST_KEPT = DENSE_CELLS // 16  # so that the threshold of a wide marginal is well beyond sigma (PROOFS.md, M5)
+# Of a coin that keeps a drawn query: far from where 60 digits would not do (PROOFS.md, M9).
+LEAST_SHARPNESS, LEAST_GAMMA, MOST_GAMMA = Fraction(1, 2**80), Fraction(1, 2**40), 2**10
 LARGEST_PRODUCT = 2**61  # of two numbers of rows: twice it fits 64 bits
 
 
@@ -78,10 +80,10 @@ class Account:
         with self.lock:  # a mechanism may ask from several threads
             after = self.spent + total_cost(events)
             if not after.within(self.allowance):
-                cost, left = float(total_cost(events).rho), float(self.allowance.rho - self.spent.rho)
-                raise BudgetRefused(
-                    f"{events[0].what}: this step costs rho {cost:.6g} and the release has rho {left:.6g} left; nothing was looked at."
-                )
+                step, left = total_cost(events), float(self.allowance.rho - self.spent.rho)
+                costs = f"costs rho {float(step.rho):.6g} and the release has rho {left:.6g} left"
+                costs = costs if step.curve is None else "costs more than is left of the curve that the release has set aside"
+                raise BudgetRefused(f"{events[0].what}: this step {costs}; nothing was looked at.")
             self.spent = after
             self.events.extend(events)
 
@@ -180,6 +182,7 @@ class Meter:
         marginal too wide to hold whole, or of every one with ``sparse``, only the noisy counts above a public
         threshold are released: the smallest that at most ``kept`` empty cells exceed on average (M5).
         """
+        parts = tuple(parts)
         _check_measurable(parts, sparse)
         rho = _exact_rho(rho)
         if not parts or not _is_whole(kept, 1) or kept > MOST_KEPT:
@@ -204,6 +207,7 @@ class Meter:
 
     def measure_residuals(self, parts: Sequence[Marginal], *, sigmas: Sequence[Fraction]) -> list[Residual]:
         """What each set of columns says beyond its subsets, in whole numbers with noise of these sigmas: one joint charge (M8)."""
+        parts, sigmas = tuple(parts), tuple(sigmas)
         _check_sizes(parts)
         drawn = check_residuals(parts, sigmas, self._open_source().shape)
         self._play.charge(joint_event(parts, drawn, self.neighbours))
@@ -236,6 +240,7 @@ class Meter:
         multiplier; with ``signed``, queries and their negations compete on the error with its sign; with
         ``distinct``, no candidate is drawn twice. The cost ``rho`` covers all draws together.
         """
+        parts, shares = tuple(parts), tuple(shares)
         _check_sizes(parts)
         _check_shares(parts, shares)
         rho = _exact_rho(rho)
@@ -272,20 +277,22 @@ class Meter:
         """
         if self.neighbours is not Neighbours.REPLACE_ONE:
             raise NotSupported("Keeping drawn queries is proved private for a public number of rows only; use replace-one.")
+        # Read once: a sequence of the caller's own kind might not say the same thing twice.
+        parts, shares, drawn, satisfied = tuple(parts), tuple(shares), tuple(drawn), tuple(satisfied)
         _check_sizes(parts)
         _check_shares(parts, shares)
         kappa, gamma = _exact_rho(kappa), _exact_rho(gamma)
-        if not _is_whole(records, 1) or kappa > MOST_NATS:
-            raise ParameterError(f"Keeping drawn queries needs at least one record, and a sharpness of at most {MOST_NATS}.")
+        if not _is_whole(records, 1) or not LEAST_SHARPNESS <= kappa <= MOST_NATS or not LEAST_GAMMA <= gamma <= MOST_GAMMA:
+            raise ParameterError("Keeping drawn queries needs at least one record, and kappa and gamma neither tiny nor huge.")
         places = _places(parts, drawn, satisfied)
         records, rows = int(records), self.rows
         table = ScoreTable.at(kappa, self._highest(records, True))
         candidates = sum(part.size for part in parts)
-        self._play.charge(resampling(slots=len(drawn), kappa=kappa, gamma=gamma, rows=rows, records=records, of=candidates))
+        self._play.charge(resampling(slots=len(places), kappa=kappa, gamma=gamma, rows=rows, records=records, of=candidates))
         exact = self._look(parts)
         kept = []
         for (part, index), choice, hit in zip(places, drawn, satisfied, strict=True):
-            count = min(int(exact[part].at(np.asarray([index]))[0]), rows)
+            count = min(max(0, int(exact[part].at(np.asarray([index]))[0])), rows)
             count = count if choice.sign > 0 else rows - count
             kept.append(self._noise.bernoulli_exp(gamma + kappa * (rows * (2 if hit else 1) - count)))
         scores = self._scores(parts, shares, records, table, True)
@@ -340,6 +347,7 @@ class Meter:
         Floors, penalties (0 if none are given) and weights (1) are public whole numbers, one a candidate. A
         heavier candidate makes the selection among the others noisier: the largest weight is paid for.
         """
+        parts, answers = tuple(parts), tuple(answers)
         if not all(isinstance(part, Marginal) for part in parts):
             raise ParameterError("Only whole marginals can be selected as such; use select for other queries.")
         rows = self.rows
