@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tables import ANY_CELL, PEOPLE, people, rows_of
@@ -365,6 +365,8 @@ TABLES = st.integers(1, 4).flatmap(lambda width: st.lists(st.lists(st.text(max_s
 def test_well_formed_csv_is_cut_as_it_was_written(rows: list[list[str]], quoting: Any, ending: str, chunk: int) -> None:
     text = io.StringIO(newline="")
     csv.writer(text, quoting=quoting, lineterminator=ending).writerows(rows)
+    # Python's writer leaves a carriage return unquoted where it is not part of the line's end; alone on its line it is a blank line.
+    assume(quoting == csv.QUOTE_ALL or ending != "\n" or not any(set("".join(row)) == {"\r"} and len(row) == 1 for row in rows))
     width = len(rows[0]) if rows else 1
     found = cut_all(text.getvalue().encode(), list(range(width)), chunk)
     expected = [[cell.strip("\r\n").encode() or None for cell in row] for row in rows]
