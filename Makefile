@@ -33,6 +33,7 @@ bench: $(STAMP)  ## each prints a table; ../shared/data is used when it is there
 	$(BIN)/python -m bench.accuracy
 	$(BIN)/python -m bench.matrix
 	$(BIN)/python -m bench.oracles
+	$(BIN)/python -m bench.dualquery
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.rap
 
 bench-wide: $(STAMP)  ## 50 to 512,000 attributes, about half an hour and 7 GB
