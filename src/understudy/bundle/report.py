@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import numpy as np
 
-from understudy.privacy import Measurement, Residual
+from understudy.privacy import Budget, Measurement, Residual
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import cost_of
 from understudy.privacy.certificate import round_up
@@ -137,11 +137,17 @@ def _cell(value: Any) -> str:
 def _spending(release: Release) -> list[dict[str, Any]]:
     """What the budget went to, by kind of step."""
     spent: dict[str, list[float]] = defaultdict(list)
+    budget = Budget(**{name: Fraction(value) for name, value in release.manifest["budget"].items()})
     for event in (ev.from_dict(e) for e in release.manifest["events"]):
-        spent[event.what.split(" ")[0]].append(float(cost_of(event).rho))
-    total = float(Fraction(release.manifest["budget"]["rho"]))
-    words = {"measure": "measuring with noise", "select": "choosing what to measure", "certify": "the certificate"}
-    hues = {"measure": "var(--released)", "select": "var(--measured)", "certify": "var(--good)"}
+        spent[event.what.split(" ")[0]].append(float(cost_of(event).in_rho(budget) or 0))
+    total = float(budget.rho)
+    words = {
+        "measure": "measuring with noise",
+        "select": "choosing what is wrong",
+        "resample": "choosing what is wrong, or keeping a choice",
+        "certify": "the certificate",
+    }
+    hues = {"measure": "var(--released)", "select": "var(--measured)", "resample": "var(--measured)", "certify": "var(--good)"}
     rows: list[dict[str, Any]] = [
         {"name": words.get(verb, verb), "steps": len(costs), "share": sum(costs) / total, "hue": hues.get(verb, "#9b6fd6")}
         for verb, costs in spent.items()

@@ -36,6 +36,7 @@ from understudy.front_door import release as make_release
 from understudy.mechanisms.base import available_mechanisms
 from understudy.plan import plan as make_plan
 from understudy.privacy import Budget, FileLedger
+from understudy.privacy.accountant import Cost
 from understudy.privacy.ledger import Statement, describe_budget
 from understudy.queries.workload import Workload, marginals
 from understudy.schema import Moment, Number, Schema
@@ -154,7 +155,7 @@ def _summary(made: Release, folder: Path) -> dict[str, Any]:
         "queries": manifest["workload"]["queries"],
         "epsilon": float(Fraction(manifest["budget"]["epsilon"])),
         "delta": float(Fraction(manifest["budget"]["delta"])),
-        "rho_spent": float(Fraction(manifest["spent"]["rho"])),
+        "epsilon_spent": manifest["spent"]["epsilon"],
         "neighbours": manifest["neighbours"],
         "ledger": manifest["ledger"],
         "alpha": made.certificate.alpha,
@@ -294,7 +295,7 @@ def _show(state: Statement, ledger: FileLedger, as_json: bool) -> None:
     total = state.spent.epsilon_at(delta)
     limit = describe_budget(state.limit) if state.limit else None
     if as_json:
-        charges = [{"time": c.time, "label": c.label, "rho": float(c.cost.rho)} for c in state.charges]
+        charges = [{"time": c.time, "label": c.label, "rho": float(c.cost.rho), "curve": c.cost.curve is not None} for c in state.charges]
         shown = float(total) if total is not None else None
         facts = {"ledger": str(ledger.path), "neighbours": state.neighbours, "limit": limit, "charges": charges}
         print(json.dumps({**facts, "rho": float(state.spent.rho), "epsilon": shown, "delta": float(delta), "notes": state.notes}))
@@ -303,16 +304,20 @@ def _show(state: Statement, ledger: FileLedger, as_json: bool) -> None:
     for heading in ("when", "what", "rho"):
         table.add_column(heading)
     for charge in state.charges:
-        table.add_row(_when(charge.time), escape(charge.label), f"{float(charge.cost.rho):.6g}")
+        table.add_row(_when(charge.time), escape(charge.label), _rho(charge.cost))
     out.print(table)
     epsilon = f"epsilon {float(total):.6g}" if total is not None else "no finite epsilon"
     out.print(
-        f"Spent in all: {epsilon} at delta {float(delta):.3g} (rho {float(state.spent.rho):.6g}, {state.neighbours or 'no charges yet'}).",
+        f"Spent in all: {epsilon} at delta {float(delta):.3g} (rho {_rho(state.spent)}, {state.neighbours or 'no charges yet'}).",
         markup=False,
     )
     out.print(f"Limit: {limit}." if limit else "Limit: none; set one with --limit-epsilon and --limit-delta.", markup=False)
     for note in state.notes:
         out.print(f"Note: {note}.", markup=False)
+
+
+def _rho(cost: Cost) -> str:
+    return f"{float(cost.rho):.6g}" + (" and a curve" if cost.curve is not None else "")
 
 
 def _when(seconds: float) -> str:
