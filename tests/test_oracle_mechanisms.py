@@ -350,8 +350,12 @@ def test_the_manifest_says_what_the_rule_came_to(name: str) -> None:
 
 
 def test_the_rule_is_public_and_grows_with_the_budget() -> None:
-    rounds = [rounds_for(Fraction(rho), 48_842, 500_000) for rho in ("0.00016", "0.001", "0.0036", "0.0136")]
-    assert rounds == sorted(rounds) and rounds_for(Fraction(1, 10**9), 50, 10) >= 2
+    wide = us.marginals(us.Schema.from_domain({f"c{i}": 5 for i in range(56)}), k=3, sample=500)
+    rounds = [rounds_for(Fraction(rho), 48_842, PAIRS) for rho in ("0.00016", "0.001", "0.0036", "0.0136")]
+    assert rounds == sorted(rounds) and rounds_for(Fraction(1, 10**9), 50, PAIRS) >= 2
+    few = us.explicit(wide.schema, columns=[[f"c{i}" for i in some] for some in combinations(range(14), 3)])
+    more = [rounds_for(Fraction("0.0036"), 48_842, work) for work in (few, us.Workload(wide.schema, wide.parts[: len(few)]))]
+    assert more[1] == pytest.approx(2 * more[0], rel=0.05)  # four times as many columns, as many queries
     assert {"fem", "sepfem", "dualquery"} <= set(available_mechanisms())
 
 
