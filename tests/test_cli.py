@@ -239,3 +239,25 @@ def test_interrupted_it_says_what_was_spent(data: Path) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and b"counts as spent" in errors
     assert "ended early" in json.loads(run("budget", str(data / "big.parquet"), "--json").stdout)["notes"][0]
+
+
+def test_words_and_flags_can_be_set_and_wrong_ones_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text('{"a": 4, "b": 3}')
+    asked = ["plan", "--schema", str(tmp_path / "s.json"), "--rows", "5000", "--epsilon", "1"]
+    for mechanism, setting in (
+        ("matrix", "objective=total"),
+        ("arp", "adaptive=false"),
+        ("dualquery", "oracle=brute"),
+        ("fem", "samples=10"),
+    ):
+        assert CliRunner().invoke(main, [*asked, "--mechanism", mechanism, "--set", setting]).exit_code == 0
+    for mechanism, setting in (
+        ("matrix", "objective=most"),
+        ("arp", "adaptive=maybe"),
+        ("dualquery", "oracle=foo"),
+        ("fem", "samples=many"),
+    ):
+        refused = CliRunner().invoke(main, [*asked, "--mechanism", mechanism, "--set", setting])
+        assert refused.exit_code == 2 and len(refused.output.splitlines()) <= 4
+    twice = CliRunner().invoke(main, [*asked, "--mechanism", "fem", "--set", "rounds=5", "--set", "rounds=7"])
+    assert twice.exit_code == 2 and "once" in twice.output

@@ -103,6 +103,7 @@ def render_report(release: Release) -> str:
         pairs_left_out=left_out,
         scatter=_scatter(release, measured),
         width=len(release.schema),
+        mapped="unlisted items are ignored" if release.schema.pairs else "out of bounds to the nearest bin, unlisted to OTHER",
         possible_records=release.schema.domain_text,
         **_sample(release),
     )

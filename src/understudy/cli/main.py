@@ -158,24 +158,26 @@ def _summary(made: Release, folder: Path) -> dict[str, Any]:
         "epsilon_spent": manifest["spent"]["epsilon"],
         "neighbours": manifest["neighbours"],
         "ledger": manifest["ledger"],
-        "alpha": made.certificate.alpha,
+        "alpha": float(made.certificate.shown),
         "confidence": made.certificate.confidence,
     }
+
+
+def _value(text: str) -> int | Fraction | bool | str:
+    """A number, true or false, or else a word; the mechanism says whether it takes it."""
+    for read in (int, Fraction):
+        with contextlib.suppress(ValueError, ZeroDivisionError):
+            return read(text)
+    return {"true": True, "false": False}.get(text.lower(), text)
 
 
 def _parameters(given: tuple[str, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise ParameterError(f"--set takes NAME=VALUE, not {text!r}.")
-        try:
-            found[name] = int(value)
-        except ValueError:
-            try:
-                found[name] = Fraction(value)
-            except (ValueError, ZeroDivisionError):
-                raise ParameterError(f"The parameter {name} needs a number, not {value!r}.") from None
+        if not equals or not name or name in found:
+            raise ParameterError(f"--set takes NAME=VALUE, each name once, not {text!r}.")
+        found[name] = _value(value)
     return found
 
 

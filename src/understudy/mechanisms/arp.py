@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from understudy.errors import NotSupported
+from understudy.errors import NotSupported, ParameterError
 from understudy.game import Played, QueryPlayer, Watcher, play
 from understudy.mechanisms.base import Brief, Mechanism, Outlook, check_share, check_whole
 from understudy.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
@@ -66,6 +66,8 @@ class Arp(Mechanism):
     def check(self, brief: Brief) -> None:
         check_share(self.name, first=Fraction(1, 2) if self.first is None else self.first, selecting=self.selecting)
         check_whole(self.name, rounds=(self.rounds, 1, 10_000))
+        if self.adaptive not in (None, True, False):
+            raise ParameterError("arp needs adaptive to be true or false.")
         check_width(self.name, brief.schema)
         if sum(len(_column_sets(part)) for part in brief.workload) > MOST_TABLES:
             raise NotSupported(

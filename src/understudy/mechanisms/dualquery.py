@@ -34,6 +34,7 @@ from understudy.privacy.meter import LARGEST_SCORE
 
 MOST_ROUNDS = 100_000
 MOST_BY_RULE = 2000
+MOST_BY_STEP = 10_000
 NAMINGS = 5  # samples for each item left to chance; with three literals it is then named about 15 times a round
 LEAST_WIDE = 40  # rounds on tables of items
 
@@ -64,8 +65,8 @@ class DualQuery(Mechanism):
         check_whole(self.name, rounds=(2 if self.rounds is None else self.rounds, 2, MOST_ROUNDS))
         check_whole(self.name, samples=(1 if self.samples is None else self.samples, 1, 1_000_000))
         step = 1.0 if self.step is None else self.step
-        if isinstance(step, bool) or not isinstance(step, (int, float, Fraction)) or not 0 < step < math.inf:
-            raise ParameterError("dualquery needs step to be a number above 0.")
+        if isinstance(step, bool) or not isinstance(step, (int, float, Fraction)) or not 0 < step <= 100:
+            raise ParameterError("dualquery needs step to be a number above 0, at most 100.")
         if self.step is not None and self.rounds is not None:
             raise ParameterError("dualquery takes rounds or step, not both: the budget settles the other.")
         if self.columns:
@@ -75,6 +76,8 @@ class DualQuery(Mechanism):
     def settled(self, brief: Brief, budget: Budget, rho: Fraction, rows: int | None) -> tuple[Mechanism, Cost]:
         if rows is not None:
             rounds, *_ = self._plan(rho, rows, brief)
+            if self.step is not None and rounds > MOST_BY_STEP:
+                raise ParameterError(f"dualquery: a step of {float(self.step):g} would take {rounds:,} rounds or more; use a larger one.")
             if rounds * rows > LARGEST_SCORE:
                 raise ParameterError(f"dualquery: {rounds:,} rounds over {rows:,} rows are more than a selection can score; use fewer.")
         return self, self.allowance(brief, rho)

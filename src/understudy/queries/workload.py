@@ -121,7 +121,10 @@ def marginals(schema: Schema, k: int = 3, sample: int | None = None, seed: int =
     _check_numbers("marginals", schema, k, sample, seed)
     count = math.comb(len(schema), int(k))
     if count > MOST_MARGINALS:
-        raise WorkloadError(f"There are {count:,} {k}-way marginals of this table, too many; list the ones you need in a workload file.")
+        raise WorkloadError(
+            f"There are {count:,} {k}-way marginals of this table, too many; take a sample such as 3-conjunctions:10000@7, "
+            "or list the ones you need in a workload file."
+        )
     subsets = list(itertools.combinations(range(len(schema)), int(k)))
     if sample is not None:
         subsets = [subsets[i] for i in np.random.RandomState(int(seed)).permutation(len(subsets))[:sample]]

@@ -46,7 +46,7 @@ TAKEN: dict[str, set[str]] = {
     **{kind: {"bins", "cuts"} for kind in ("integer", "number", "year")},
     **{kind: {"bins", "resolution"} for kind in ("date", "datetime")},
 }
-MOST_DIGITS = 4000  # Python turns no longer number into text
+MOST_DIGITS = 60  # nobody reads more
 MOST_NAMED = 40  # columns in a message
 
 
