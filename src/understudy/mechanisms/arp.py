@@ -29,7 +29,7 @@ from understudy.queries.symmetric import Symmetric
 ROUNDS = 30
 HOTTEST = 0.8  # heat holds strong dependences back by a share of the noise; where noise is small there is room for more
 HELD_BACK = (0.00075, 0.0012)  # of the rows, at once and in rounds, where fewer tables leave more open
-SOONER = 1.2  # sigmas: in rounds, a table was picked because some cell of it is far off
+SOONER = 1.2  # sigmas: in rounds, a table was picked because some cell of it is far off; not when there are pairs only
 PAIRS_HEAT = 0.25  # when all pairs that matter are measured, little is left open
 SMALL_NOISE = 0.008  # one-shot while the noise of a cell is below this share of the rows
 CANDIDATE_CELLS = 20_000  # a wider marginal is mostly noise; its sub-marginals are candidates instead
@@ -92,7 +92,7 @@ class Arp(Mechanism):
             steps.append(WorstMarginal(meter, candidates, select=each * selecting, measure=each * (1 - selecting)))
         else:
             steps.append(MeasureAll(meter, tables, rho=rest))
-        heat, sooner = self._heat(brief, rho, meter.rows), SOONER if adaptive else 0.0
+        heat, sooner = self._heat(brief, rho, meter.rows), SOONER if adaptive and not _pairs_only(brief) else 0.0
         data = RowPlayer(brief.schema, people=meter.rows, rng=rng, heat=heat, sooner=sooner)
         rounds = len(steps) - 1 + (self.rounds if adaptive else 1)
         return play(data, InTurn(*steps), rounds=rounds, watcher=watcher)
@@ -115,7 +115,7 @@ class Arp(Mechanism):
 
     def _heat(self, brief: Brief, rho: Fraction, people: int) -> float:
         adaptive = self.is_adaptive(brief, rho, people)
-        if not adaptive and all(len(part.positions) <= 2 for part in own_tables(brief)):
+        if not adaptive and _pairs_only(brief):
             return PAIRS_HEAT
         room = HELD_BACK[adaptive] * people / self._sigma(brief, rho, adaptive)
         return min(max(room, HEAT), HOTTEST)
@@ -172,6 +172,10 @@ def closure(brief: Brief) -> list[Marginal]:
         if table.size <= CANDIDATE_CELLS and total <= ALL_CELLS:
             chosen.append(table)
     return chosen
+
+
+def _pairs_only(brief: Brief) -> bool:
+    return all(len(part.positions) <= 2 for part in own_tables(brief))
 
 
 def _column_sets(part: QueryClass) -> list[frozenset[int]]:
