@@ -93,7 +93,7 @@ class Arp(Mechanism):
         else:
             steps.append(MeasureAll(meter, tables, rho=rest))
         heat, sooner = self._heat(brief, rho, meter.rows), SOONER if adaptive and not _pairs_only(brief) else 0.0
-        data = RowPlayer(brief.schema, people=meter.rows, rng=rng, heat=heat, sooner=sooner)
+        data = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=2 if adaptive else 3, heat=heat, sooner=sooner)
         rounds = len(steps) - 1 + (self.rounds if adaptive else 1)
         return play(data, InTurn(*steps), rounds=rounds, watcher=watcher)
 
