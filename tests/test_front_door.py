@@ -340,3 +340,14 @@ def test_adult_reaches_its_figures(shared: Path) -> None:
     table = pd.read_csv(shared / "data/adult-coded/adult-pgm.csv.gz")[names].to_numpy()
     errors = [true_error(us.release(table, schema=schema, workload="3-way", epsilon=1, mechanism="mwem"), table) for _ in range(5)]
     assert np.mean(errors) <= 0.025
+
+
+def test_what_goes_wrong_while_rows_are_counted_quotes_no_cell_and_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(self: Any, column_sets: Any) -> Any:
+        raise ValueError("the cell was 13579")
+
+    monkeypatch.setattr(MemorySource, "count", breaks)
+    with pytest.raises(us.SourceError) as caught:
+        make(ledger=tmp_path / "l.jsonl")
+    assert "13579" not in str(caught.value) and caught.value.__context__ is None
+    assert not (tmp_path / "l.jsonl").exists()

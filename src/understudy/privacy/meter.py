@@ -136,8 +136,7 @@ class Meter:
         if self._rows is None:
             if self.neighbours is Neighbours.ADD_REMOVE_ONE:
                 raise ParameterError("The number of rows is private here; it must be released with release_total first.")
-            source = self._open_source()
-            self._rows = _guarded(lambda: public_rows(source))
+            self._rows = public_rows(self._open_source())
         return self._rows
 
     @property
@@ -442,7 +441,7 @@ def _guarded(look: Callable[[], Seen]) -> Seen:
 
 def public_rows(source: Source) -> int:
     """n under replace-one neighbours, where it is public by definition (PROOFS.md, conventions)."""
-    return int(source.count([()])[0].values[0])
+    return _guarded(lambda: int(source.count([()])[0].values[0]))
 
 
 def _check_sizes(parts: Sequence[QueryClass]) -> None:
