@@ -10,6 +10,7 @@
     ├── BudgetRefused             the privacy budget does not allow it; nothing charged   exit code 3
     ├── LedgerDamaged             the ledger's hash chain is broken                       exit code 4
     ├── ReleaseFailed             a release died after its budget was reserved: it is spent   exit code 5
+    │   └── NotCertified          a solver on private rows gave no proof that holds
     └── BundleError               a release folder is unreadable or fails verification    exit code 1
 
 Messages are sentences: what was called, what was given, what is allowed, what to do next. They
@@ -68,6 +69,10 @@ class ReleaseFailed(UnderstudyError):
     """A release that had begun could not be finished; its whole reservation counts as spent."""
 
     exit_code = 5
+
+
+class NotCertified(ReleaseFailed):
+    """A solver that ran on private rows gave no proof that holds; what was charged stays charged."""
 
 
 class BundleError(UnderstudyError):

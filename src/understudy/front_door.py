@@ -101,7 +101,7 @@ def release(
             f"{chosen.name} is proved private under {' or '.join(chosen.relations)} only; name another mechanism or relation."
         )
     chosen.check(brief)
-    book = _ledger(ledger, table)
+    book = ledger_for(ledger, table)
     source = open_source(table, schema)
     n = public_rows(source) if relation is Neighbours.REPLACE_ONE else None
     budget = Budget.of(epsilon=promised, delta=_delta(delta, n))
@@ -241,7 +241,8 @@ def as_neighbours(given: str) -> Neighbours:
         raise ParameterError(f"neighbours is {given!r}; it must be replace-one or add-remove-one.") from None
 
 
-def _ledger(given: str | Path | Ledger | None, table: Any) -> Ledger:
+def ledger_for(given: str | Path | Ledger | None, table: Any) -> Ledger:
+    """The ledger as given, or the one beside a table in files."""
     if given is None:
         place = table.origin if isinstance(table, Source) else table
         return FileLedger.beside(place) if isinstance(place, (str, Path)) else ProcessLedger()

@@ -134,7 +134,7 @@ def cost_of(event: ev.Event) -> Cost:
     for name, value in vars(event).items():
         values = value if isinstance(value, tuple) else (value,)
         exact = all((isinstance(v, (int, Fraction)) and not isinstance(v, bool)) or (v is None and name == "rho") for v in values)
-        whole = name not in ("draws", "l1", "l2_squared") or isinstance(value, int)
+        whole = name not in ev.WHOLE or isinstance(value, int)
         _require(name == "what" or (exact and whole), f"{name} must be exact")
     match event:
         case ev.DiscreteGaussian(sigma_squared=variance, l2_squared=l2) if type(event) is ev.DiscreteGaussian:
@@ -149,6 +149,11 @@ def cost_of(event: ev.Event) -> Cost:
         case ev.ExponentialDraws(log_weight_shift=shift, draws=draws) if type(event) is ev.ExponentialDraws:
             _require(shift >= 0 and draws >= 0, "an exponential mechanism needs a shift of at least 0")
             return Cost(draws * shift**2 / 2)
+        case ev.PerturbedArgmin(shift=shift, slots=slots, scale=scale) if type(event) is ev.PerturbedArgmin:
+            _require(
+                shift >= 0 and slots >= 0 and scale > 0, "a perturbed optimum needs a shift and slots of at least 0 and a positive scale"
+            )
+            return Cost((shift * slots / Fraction(scale)) ** 2 / 2)
         case ev.PureDP(epsilon=epsilon) if type(event) is ev.PureDP:
             _require(epsilon >= 0, "epsilon must be at least 0")
             return Cost(epsilon**2 / 2)

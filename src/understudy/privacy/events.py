@@ -54,6 +54,15 @@ class ExponentialDraws(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PerturbedArgmin(Event):
+    """The best of a class under noise on its description: pure epsilon = shift * slots / scale."""
+
+    shift: int
+    slots: int
+    scale: Fraction
+
+
+@dataclass(frozen=True, kw_only=True)
 class PureDP(Event):
     """Any epsilon-DP step whose proof is elsewhere in PROOFS.md."""
 
@@ -86,9 +95,20 @@ class Reservation(Event):
     rho: Fraction
 
 
+WHOLE = ("l2_squared", "l1", "draws", "shift", "slots")  # fields that are whole numbers
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
-    for kind in (DiscreteGaussian, JointGaussian, DiscreteLaplace, ExponentialDraws, PureDP, ApproximateDP, RenyiCurve, Reservation)
+    for kind in (
+        DiscreteGaussian,
+        JointGaussian,
+        DiscreteLaplace,
+        ExponentialDraws,
+        PerturbedArgmin,
+        PureDP,
+        ApproximateDP,
+        RenyiCurve,
+        Reservation,
+    )
 }
 
 
@@ -113,7 +133,7 @@ def from_dict(data: dict[str, Any]) -> Event:
             return value
         if isinstance(value, list):
             return tuple(Fraction(v) for v in value)
-        if name in ("l2_squared", "l1", "draws"):
+        if name in WHOLE:
             if isinstance(value, bool) or not isinstance(value, int):
                 raise ValueError("a whole number is expected")
             return value

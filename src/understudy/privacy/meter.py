@@ -16,9 +16,26 @@ from typing import NoReturn, TypeVar
 
 import numpy as np
 
-from understudy.errors import BudgetRefused, NotSupported, ParameterError, SourceError
+from understudy.errors import BudgetRefused, NotCertified, NotSupported, ParameterError, SourceError
+from understudy.learning.base import Points, Rule, RuleClass
+from understudy.learning.certifiers import LARGEST_SUM, Certifier, certifier_of
+from understudy.learning.counting import counting_of
+from understudy.learning.task import Task
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
+from understudy.privacy.argmin import (
+    REFUSED,
+    BlockPlan,
+    Labelled,
+    NoiseOn,
+    Perturbation,
+    labelled,
+    plan_blocks,
+    solve,
+    solve_in_blocks,
+    together,
+)
+from understudy.privacy.budget import MOST_EPSILON
 from understudy.privacy.certificate import Certificate, certificate
 from understudy.privacy.exponential import MOST_NATS, ScoreTable, draw
 from understudy.privacy.ledger import Ledger
@@ -26,6 +43,7 @@ from understudy.privacy.noise import Noise, round_sigma_up, sqrt_up
 from understudy.privacy.resampling import resampling
 from understudy.privacy.residuals import Residual, check_residuals, contrast, joint_event
 from understudy.privacy.scores import MarginalScore, compact, gaps
+from understudy.privacy.softmin import draw_least
 from understudy.privacy.wide import noisy_above, threshold_for
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.marginal import Marginal
@@ -374,6 +392,106 @@ class Meter:
         ]
         return [int(i) for i in draw(self._noise, np.asarray(scores, np.int64), table, draws, distinct=distinct)]
 
+    def soft_argmin(self, task: Task, of: RuleClass, *, epsilon: int | Fraction) -> Rule:
+        """A rule with few mistakes: the exponential mechanism over a class that can be counted, on what each rule's mistakes cost (M11)."""
+        self._check_learning(task, of)
+        epsilon = _exact_epsilon(epsilon)
+        counting, top = counting_of(of), max(task.costs)
+        what = f"soft argmin over {counting.size:,} {of.name}"
+        self._play.charge(ev.ExponentialDraws(what=what, log_weight_shift=epsilon / 2, draws=1))
+        rows = self._labelled(task)
+        return counting.rule(draw_least(self._noise, counting.costs(rows.points(task.costs)), epsilon / (2 * top)))
+
+    def mistakes(self, task: Task, of: RuleClass, rule: Rule, *, epsilon: int | Fraction) -> tuple[int, Fraction]:
+        """(what the mistakes of a rule cost in all, with discrete Laplace noise; the scale of the noise) (M11)."""
+        self._check_learning(task, of)
+        epsilon, top = _exact_epsilon(epsilon), max(task.costs)
+        if not of.contains(rule):
+            raise ParameterError(f"This is not a rule of these {of.name}.")
+        scale = top / epsilon
+        self._play.charge(ev.DiscreteLaplace(what="mistakes of a rule", scale=scale, l1=top))
+        rows = self._labelled(task)
+        said = of.predict(rule, rows.bits)
+        return int(task.costs[0] * rows.no[said].sum() + task.costs[1] * rows.yes[~said].sum() + self._noise.laplace(1, scale)[0]), scale
+
+    def argmin(
+        self,
+        task: Task,
+        of: RuleClass,
+        *,
+        epsilon: int | Fraction,
+        certifier: str | Certifier = "cpsat",
+        noise_on: NoiseOn | str | None = None,
+        weight: int = 1000,
+        gap: int = 0,
+        public: Points | None = None,
+    ) -> Rule:
+        """The rule whose mistakes cost least under noise, found and proved by a solver on the private rows: RSPM (M10).
+
+        CONDITIONAL on the certificate, unless the certifier is our own: a wrong proof that all checks let pass would void the claim.
+        A solve without a proof raises NotCertified and its charge stays; that it failed may itself say something about the rows.
+
+        Args:
+            task: attributes, label and costs.
+            of: the class.
+            epsilon: what it costs.
+            certifier: who solves, by name or as given.
+            noise_on: the separator set, or features if the class has a width; the latter by default where there is one.
+            weight: how finely a mistake is divided, so that ties and gaps are cheap.
+            gap: by how much, in units of 1/weight of a mistake, a certified rule may miss the best.
+            public: further points with whole costs, in the same units, that come from released values.
+        """
+        self._check_learning(task, of)
+        noisy = _perturbation(task, of, _exact_epsilon(epsilon), noise_on, weight, gap)
+        by = _certifier(certifier, of)
+        extra = _public_points(public, of)
+        if 2 * self.rows * noisy.weight * noisy.top > LARGEST_SUM:
+            raise ParameterError(f"With {self.rows:,} rows and these costs, weight must be smaller.")
+        condition = "unconditional" if by.condition is None else f"conditional on {by.condition}"
+        self._play.charge(noisy.event(f"argmin over {of.name} of {of.attributes} attributes, {condition}"))
+        rule = solve(noisy, together(self._labelled(task).points(task.costs, noisy.weight), extra), by, self._noise)
+        if rule is None:
+            raise NotCertified(REFUSED)
+        return rule
+
+    def argmin_in_blocks(
+        self,
+        task: Task,
+        of: RuleClass,
+        plan: BlockPlan,
+        *,
+        certifier: str | Certifier = "listing",
+        noise_on: NoiseOn | str | None = None,
+        weight: int = 1000,
+        public: Points | None = None,
+    ) -> Rule | None:
+        """The same over random blocks of rows, private even if solves fail as an adversary would like: PRSMA (M12). None is an outcome."""
+        self._check_learning(task, of)
+        by = _certifier(certifier, of)
+        if not isinstance(plan, BlockPlan) or plan != plan_blocks(self.rows, plan.epsilon, plan.delta):
+            raise ParameterError("Blocks need a plan for as many rows as the table has; make one with prsma.plan.")
+        if not plan.block_rows:
+            raise ParameterError(f"{plan.blocks:,} blocks need at least as many rows; the table has {plan.rows:,}.")
+        noisy = _perturbation(task, of, plan.run_epsilon, noise_on, weight, 0)
+        extra = _public_points(public, of)
+        self._play.charge(ev.ApproximateDP(what=f"argmin over {of.name} in {plan.blocks:,} blocks", epsilon=plan.epsilon, delta=plan.delta))
+        return solve_in_blocks(noisy, self._labelled(task), task.costs, extra, plan, by, self._noise)
+
+    def _check_learning(self, task: Task, of: RuleClass) -> None:
+        if self.neighbours is not Neighbours.REPLACE_ONE:
+            raise NotSupported("Learning is proved private for replace-one neighbours only.")
+        if not isinstance(task, Task) or not isinstance(of, RuleClass) or of.attributes != len(task.attributes):
+            raise ParameterError("Learning needs a Task, and a class of rules over as many attributes as the task has.")
+        _check_measurable([self._task_table(task)], False)
+
+    def _task_table(self, task: Task) -> Marginal:
+        shape = self._open_source().shape
+        return Marginal(task.columns, tuple(shape[c] for c in task.columns))
+
+    def _labelled(self, task: Task) -> Labelled:
+        table = self._task_table(task)
+        return labelled(task, self._look([table])[0], table.shape)
+
     def certify(self, parts: Sequence[QueryClass], answers: Sequence[Counts], released_rows: int) -> Certificate:
         """A bound on the largest error of released answers, for what was set aside for it (M3).
 
@@ -504,6 +622,39 @@ def _exact_rho(rho: object) -> Fraction:
     if not isinstance(rho, (int, Fraction)) or isinstance(rho, bool) or rho <= 0:
         raise ParameterError("rho must be a whole number or a Fraction above 0; turn a float into a Fraction first, as in Fraction('0.1').")
     return Fraction(rho)
+
+
+def _exact_epsilon(epsilon: object) -> Fraction:
+    if not isinstance(epsilon, (int, Fraction)) or isinstance(epsilon, bool) or not 0 < epsilon <= MOST_EPSILON:
+        raise ParameterError(f"epsilon must be a whole number or a Fraction above 0 and at most {MOST_EPSILON}.")
+    return Fraction(epsilon)
+
+
+def _perturbation(task: Task, of: RuleClass, epsilon: Fraction, noise_on: object, weight: object, gap: object) -> Perturbation:
+    if not _is_whole(weight, 1) or not _is_whole(gap, 0):
+        raise ParameterError("An argmin needs weight, a whole number of at least 1, and gap, one of at least 0.")
+    usual = NoiseOn.SEPARATORS if of.width is None else NoiseOn.FEATURES
+    if noise_on is not None and noise_on not in list(NoiseOn):
+        raise ParameterError(f"noise_on is {' or '.join(NoiseOn)}.")
+    on = usual if noise_on is None else NoiseOn(str(noise_on))
+    noisy = Perturbation(of=of, on=on, weight=int(weight), gap=int(gap), top=max(task.costs), epsilon=epsilon)  # type: ignore[call-overload]
+    _ = noisy.scale  # features need a width, and say so
+    return noisy
+
+
+def _certifier(given: str | Certifier, of: RuleClass) -> Certifier:
+    by = certifier_of(given)
+    by.check(of)
+    return by
+
+
+def _public_points(given: Points | None, of: RuleClass) -> Points:
+    if given is None:
+        return Points(np.zeros((0, of.attributes), np.uint8), np.zeros(0, np.int64))
+    fits = given.bits.ndim == 2 and given.bits.shape == (len(given.cost), of.attributes) and given.cost.dtype == np.int64
+    if not fits or not np.isin(given.bits, (0, 1)).all() or (len(given.cost) and int(np.abs(given.cost).sum(dtype=object)) > LARGEST_SUM):
+        raise ParameterError("Public points are rows of 0 and 1, one for each attribute, with 64-bit whole costs that are not huge.")
+    return given
 
 
 def _is_whole(value: object, least: int) -> bool:

@@ -118,6 +118,14 @@ class Noise:
             return np.asarray([self._slow_laplace(scale) for _ in range(size)], np.int64)
         return self._run(_laplace_kernel, size, 24, np.asarray([scale.numerator, scale.denominator], np.int64))
 
+    def geometric(self, size: int, scale: Fraction) -> np.ndarray:
+        """``size`` independent draws with P(k) proportional to exp(-k / scale), k >= 0."""
+        if scale <= 0:
+            raise ParameterError("Geometric noise needs a positive scale.")
+        if max(scale.numerator, scale.denominator) >= LARGEST_FAST_SCALE:
+            return np.asarray([self._slow_geometric(scale) for _ in range(size)], np.int64)
+        return self._run(_geometric_kernel, size, 24, np.asarray([scale.numerator, scale.denominator], np.int64))
+
     def _slow_laplace(self, scale: Fraction) -> int:
         while True:
             y = self._slow_geometric(scale)
@@ -400,6 +408,19 @@ def _laplace_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray, p: np
     at = np.zeros(2, np.int64)
     while state[0] < len(out):
         y = _laplace_value(words, at, p[0], p[1], inverse_e)
+        if at[1] != 0:
+            state[2] = at[1]
+            return
+        out[state[0]] = y
+        state[0] += 1
+        state[1] = at[0]
+
+
+@numba.njit(cache=True, nogil=True)
+def _geometric_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
+    at = np.zeros(2, np.int64)
+    while state[0] < len(out):
+        y = _geometric_value(words, at, p[0], p[1], inverse_e)
         if at[1] != 0:
             state[2] = at[1]
             return

@@ -1,0 +1,260 @@
+"""``learn()``: a private rule from a table. Checks everything, reserves the budget, learns, reports how often the rule is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from fractions import Fraction
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from understudy.errors import NotCertified, ParameterError, ReleaseFailed, UnderstudyError
+from understudy.front_door import as_schema, ledger_for
+from understudy.learning import prsma
+from understudy.learning.base import Rule, RuleClass
+from understudy.learning.certifiers import Certifier, certifier_of
+from understudy.learning.classes import rule_classes
+from understudy.learning.counting import counting_of
+from understudy.learning.task import Attribute, Task
+from understudy.privacy import Meter
+from understudy.privacy import events as ev
+from understudy.privacy.accountant import Cost, total_cost
+from understudy.privacy.budget import exact, exact_epsilon
+from understudy.privacy.ledger import Ledger
+from understudy.privacy.meter import public_rows
+from understudy.queries.base import Neighbours
+from understudy.schema import Schema
+from understudy.schema.cells import read_objects
+from understudy.sources import open_source
+
+CONFIDENCE = 0.95
+FORMAT = "understudy rule 1"
+
+
+class Method(StrEnum):
+    """How a rule is chosen."""
+
+    EXPONENTIAL = "exponential"  # over every rule, by exact counting: unconditional
+    RSPM = "rspm"  # the best under noise, by a solver: conditional on its certificate
+    PRSMA = "prsma"  # the same in blocks, robust to failing solves: toy sizes
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A rule that may be published, and how it was learnt. Everything in it is a released value."""
+
+    schema: Schema
+    task: Task
+    of: RuleClass
+    rule: Rule
+    manifest: dict[str, Any] = field(repr=False)
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence."""
+        return self.of.words(self.rule, self.task.names)
+
+    def predict(self, table: Any) -> np.ndarray:
+        """What the rule says of rows (bool): anything with columns by name, such as a DataFrame or a dict of lists."""
+        wanted = sorted({a.column for a in self.task.attributes})
+        columns = [self.schema.columns[c] for c in wanted]
+        codes = np.stack([column.encode(read_objects(list(table[column.name]))) for column in columns], axis=1)
+        return self.of.predict(self.rule, self.task.bits(codes, wanted))
+
+    def save(self, path: str | Path) -> None:
+        """Write everything as JSON."""
+        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+
+    def to_dict(self) -> dict[str, Any]:
+        asked = [{"column": self.schema.names[a.column], "codes": sorted(a.codes), "name": a.name} for a in self.task.attributes]
+        return {
+            "format": FORMAT,
+            "words": self.words,
+            "schema": self.schema.to_dict(),
+            "attributes": asked,
+            "class": {"name": self.of.name, **{k: v for k, v in vars(self.of).items() if k != "attributes"}},
+            "rule": list(self.rule),
+            "manifest": self.manifest,
+        }
+
+
+def learn(
+    table: Any,
+    *,
+    schema: Schema | Mapping[str, Any] | str | Path,
+    label: str,
+    epsilon: Any,
+    attributes: Sequence[str] | None = None,
+    rules: str = "conjunctions",
+    width: int | None = None,
+    signed: bool = True,
+    method: str = "exponential",
+    delta: Any = None,
+    costs: Sequence[int] = (1, 1),
+    report: Any = Fraction(1, 10),
+    certifier: str | Certifier = "cpsat",
+    noise_on: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    ledger: str | Path | Ledger | None = None,
+) -> Learned:
+    """Learn a rule that predicts a yes/no label, with differential privacy under replace-one neighbours.
+
+    Args:
+        table: as for :func:`understudy.release`.
+        schema: what is public about it.
+        label: the question to answer, such as ``income = >50K``.
+        epsilon: the privacy promise, pure unless the method is prsma.
+        attributes: the questions that rules are made of, such as ``age >= 40``; every value of every other column if not given.
+        rules: conjunctions, disjunctions, parities, halfspaces or decision-lists.
+        width: at most so many literals or questions in a rule.
+        signed: whether literals may be negated.
+        method: exponential (unconditional, by counting), rspm (by a solver, conditional on its certificate) or prsma (toy sizes).
+        delta: for prsma only.
+        costs: of a wrong yes and a wrong no, whole numbers.
+        report: the share of epsilon for telling how often the rule is wrong; 0 for not telling.
+        certifier: who solves and proves, for rspm and prsma.
+        noise_on: separators or features, for rspm and prsma.
+        parameters: of the class, such as ``bias`` of halfspaces.
+        ledger: the file that keeps what was spent on this table; beside the data if not given.
+
+    Returns:
+        A :class:`Learned`; everything in it may be published.
+
+    Raises:
+        InputError: something is wrong with the request; nothing was charged.
+        NotCertified: the solver gave no proof that holds; the charge stays.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.integers(0, 2, (2000, 4))
+        >>> rows = np.column_stack([x, x[:, 0] & (1 - x[:, 2])])
+        >>> found = learn(rows, schema={"a": 2, "b": 2, "c": 2, "d": 2, "y": 2}, label="y", epsilon=1)
+        >>> found.words
+        'a and not c'
+    """
+    schema = as_schema(schema)
+    how, task = _method(method), Task.of(schema, label, attributes, costs)
+    of = rule_class(rules, attributes=len(task.attributes), signed=signed, width=width, **dict(parameters or {}))
+    promised, share = exact_epsilon(epsilon), exact(report, "report")
+    if not 0 <= share < 1:
+        raise ParameterError("report is the share of epsilon for telling how often the rule is wrong: at least 0 and below 1.")
+    if (how is Method.PRSMA) != (delta is not None):
+        raise ParameterError("delta belongs to prsma, which needs one; the other methods are private without.")
+    for_report = promised * share
+    for_rule = promised - for_report
+    by = certifier_of(certifier)
+    if how is Method.EXPONENTIAL:
+        counting_of(of)
+    else:
+        by.check(of)
+    book = ledger_for(ledger, table)
+    source = open_source(table, schema)
+    rows = public_rows(source)
+    if rows == 0:
+        raise ParameterError("The table is empty; there is nothing to learn.")
+    blocks = prsma.checked_plan(rows, for_rule, exact(delta, "delta")) if how is Method.PRSMA else None
+    spent = (for_rule / 2) ** 2 / 2 if how is Method.EXPONENTIAL else for_rule**2 / 2
+    allowed = Cost(spent + for_report**2 / 2, delta=blocks.delta if blocks else Fraction(0))
+
+    # From here on the budget is spent, whatever happens.
+    meter = Meter(
+        source, neighbours=Neighbours.REPLACE_ONE, ledger=book, play=allowed, certify=Fraction(0),
+        label=f"learning {of.name} by {how}, epsilon {float(promised):.6g}",
+    )  # fmt: skip
+    failure: UnderstudyError | None = None
+    rule, told = None, None
+    try:
+        if how is Method.EXPONENTIAL:
+            rule = meter.soft_argmin(task, of, epsilon=for_rule)
+        elif how is Method.RSPM:
+            rule = meter.argmin(task, of, epsilon=for_rule, certifier=by, noise_on=noise_on)
+        else:
+            assert blocks is not None
+            rule = meter.argmin_in_blocks(task, of, blocks, certifier=by, noise_on=noise_on)
+        if for_report and rule is not None:
+            told = meter.mistakes(task, of, rule, epsilon=for_report)
+    except BaseException as problem:
+        with contextlib.suppress(Exception):
+            book.note("a release ended early; its whole reservation counts as spent")
+        if not isinstance(problem, Exception):  # interrupted
+            raise
+        # Our own sentences are safe to repeat; a foreign message might quote a cell.
+        failure = problem if isinstance(problem, UnderstudyError) else UnderstudyError("Something unexpected went wrong.")
+    finally:
+        meter.close()
+    if isinstance(failure, NotCertified):
+        raise NotCertified(str(failure))
+    if failure is not None:
+        raise ReleaseFailed(f"{failure} Learning had begun, so its whole budget counts as spent.")
+    if rule is None:
+        raise ReleaseFailed("Too few blocks of rows could be solved, so prsma gives no rule; its whole budget counts as spent.")
+    manifest = _manifest(meter.events, rows, task, how, by, promised, blocks.delta if blocks else Fraction(0), told)
+    manifest["ledger"] = book.where
+    return Learned(schema, task, of, rule, manifest)
+
+
+def rule_class(name: str, **parameters: Any) -> RuleClass:
+    """A class of rules by name."""
+    known = rule_classes()
+    if not isinstance(name, str) or name not in known:
+        raise ParameterError(f"There are no rules called {name!r}; there are {', '.join(known)}.")
+    try:
+        return known[name](**parameters)
+    except TypeError:
+        raise ParameterError(f"{name} do not have all of the parameters {', '.join(parameters)}.") from None
+
+
+def _method(given: str) -> Method:
+    try:
+        return Method(given)
+    except ValueError:
+        raise ParameterError(f"method is {given!r}; it must be {', '.join(Method)}.") from None
+
+
+def _manifest(
+    events: tuple[ev.Event, ...],
+    rows: int,
+    task: Task,
+    how: Method,
+    by: Certifier,
+    epsilon: Fraction,
+    delta: Fraction,
+    told: tuple[int, Fraction] | None,
+) -> dict[str, Any]:
+    condition, spent = None if how is Method.EXPONENTIAL else by.condition, total_cost(events)
+    return {
+        "made_by": f"understudy {version('understudy')}",
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "method": str(how),
+        "guarantee": {
+            "epsilon": str(epsilon),
+            "delta": str(delta),
+            "neighbours": "replace-one",
+            "conditional_on": condition,
+            "reads": "unconditional" if condition is None else f"conditional on {condition}",
+        },
+        "label": task.label.name if isinstance(task.label, Attribute) else str(task.label),
+        "costs": list(task.costs),
+        "rows": rows,
+        "mistakes": None if told is None else _share_wrong(told, rows, max(task.costs)),
+        "spent": {"rho": str(spent.rho), "delta": str(spent.delta)},
+        "events": [ev.to_dict(event) for event in events],
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "numba", "pyarrow")}},
+    }
+
+
+def _share_wrong(told: tuple[int, Fraction], rows: int, top: int) -> dict[str, Any]:
+    """What mistakes cost a row, with an interval that holds with probability 0.95: P(|noise| > k) <= exp(-k / scale)."""
+    noisy, scale = told
+    margin = math.ceil(scale * math.log(1 / (1 - CONFIDENCE)))
+    low, high = max(0, noisy - margin), min(top * rows, noisy + margin)
+    return {"cost": str(noisy), "share": min(max(noisy / rows, 0), top), "low": low / rows, "high": high / rows, "confidence": CONFIDENCE}

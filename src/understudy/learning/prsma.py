@@ -1,0 +1,49 @@
+"""PRSMA's plan: what learning over blocks of rows takes, said before anything is read.
+
+Neel, Roth and Wu (2019), with the corrected number of blocks and constants of PROOFS.md, M12. It stays private when solves fail as
+an adversary would have them fail, and pays for that with so many solves and so few rows each that it is of use at toy sizes only.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from understudy.errors import NotSupported, ParameterError
+from understudy.privacy.argmin import BlockPlan, plan_blocks
+from understudy.privacy.budget import exact, exact_epsilon
+
+MOST_SOLVES = 200_000
+FEWEST_BLOCK_ROWS = 10
+
+
+def plan(n: int, epsilon: Any, delta: Any) -> BlockPlan:
+    """How many solves, blocks and rows a block PRSMA takes for this promise.
+
+    Examples:
+        >>> made = plan(50_000, 1, 1e-6)
+        >>> made.blocks, made.solves > 10**9, made.block_rows
+        (206, True, 242)
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ParameterError("n is a number of rows, at least 1.")
+    failing = exact(delta, "delta")
+    if not 0 < failing < 1:
+        raise ParameterError("delta must lie strictly between 0 and 1.")
+    return plan_blocks(n, exact_epsilon(epsilon), failing)
+
+
+def checked_plan(rows: int, epsilon: Fraction, delta: Fraction) -> BlockPlan:
+    """A plan that can be carried out; raises, in a sentence, otherwise."""
+    made = plan(rows, epsilon, delta)
+    if made.block_rows < FEWEST_BLOCK_ROWS:
+        raise NotSupported(
+            f"prsma cuts {rows:,} rows into {made.blocks:,} blocks of {made.block_rows:,}, too few to learn from; it would need "
+            f"{FEWEST_BLOCK_ROWS * made.blocks:,} rows. Use the method exponential, which needs no blocks."
+        )
+    if made.solves > MOST_SOLVES:
+        raise NotSupported(
+            f"prsma would make {made.solves:,} solves ({made.runs:,} in each of {made.blocks:,} blocks) for this epsilon and delta, "
+            f"and at most {MOST_SOLVES:,} are made. Use the method exponential, which needs none, or a much larger delta."
+        )
+    return made

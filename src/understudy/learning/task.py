@@ -1,0 +1,122 @@
+"""What is to be learnt from a table: which questions about its columns are the attributes, and which is the label; all public."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from understudy.errors import ParameterError
+from understudy.schema import Column, Schema
+
+MOST_COST = 1000
+COMPARED = re.compile(r"^\s*(.+?)\s*(>=|<=|!=|=|>|<)\s*(.+?)\s*$")
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A yes/no question about one column: whether its code is one of these."""
+
+    column: int
+    codes: frozenset[int]
+    name: str
+
+    @classmethod
+    def parse(cls, text: str, schema: Schema) -> Attribute:
+        """Read ``married``, ``sex = F``, ``age >= 40`` and the like.
+
+        A bare column asks whether it takes its last ordinary value, which for yes/no columns is yes. Comparisons go by the order of
+        the column's values; in a column with bins by whole bins, the one that holds the value being in ``>=`` and ``<=``.
+        """
+        match = COMPARED.match(text)
+        if text in schema.names or not match:
+            column = schema.columns[schema.position(text.strip())]
+            return cls(schema.position(column.name), frozenset([column.values - 1]), text.strip())
+        name, sign, value = match.groups()
+        position = schema.position(name)
+        return cls(position, frozenset(_codes(schema.columns[position], sign, value)), text.strip())
+
+    def bits(self, codes: np.ndarray) -> np.ndarray:
+        """The answer for each code of the column (uint8)."""
+        return np.isin(codes, sorted(self.codes)).astype(np.uint8)
+
+
+def _codes(column: Column, sign: str, value: str) -> Iterable[int]:
+    code = column.code_of(value)
+    chosen = {
+        "=": [code],
+        "!=": [c for c in range(column.size) if c != code],
+        ">=": range(code, column.values),
+        ">": range(code + 1, column.values),
+        "<=": range(code + 1),
+        "<": range(code),
+    }
+    return chosen[sign]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Attributes, label, and what a wrong answer costs.
+
+    Attributes:
+        attributes: the questions that rules are made of.
+        label: the question to be answered by a rule; or, if all rows have the same one, which.
+        costs: of a yes that should be a no, and of a no that should be a yes; whole numbers from 1.
+    """
+
+    attributes: tuple[Attribute, ...]
+    label: Attribute | bool
+    costs: tuple[int, int] = (1, 1)
+
+    def __post_init__(self) -> None:
+        if not self.attributes:
+            raise ParameterError("A rule needs at least one attribute.")
+        if isinstance(self.label, Attribute) and any(a.column == self.label.column for a in self.attributes):
+            raise ParameterError("The label's column cannot be an attribute as well.")
+        if len(self.costs) != 2 or any(isinstance(c, bool) or not isinstance(c, int) or not 1 <= c <= MOST_COST for c in self.costs):
+            raise ParameterError(f"costs are two whole numbers from 1 to {MOST_COST}: of a wrong yes, and of a wrong no.")
+
+    @classmethod
+    def of(cls, schema: Schema, label: str, attributes: Sequence[str] | None = None, costs: Any = (1, 1)) -> Task:
+        """From texts; without a list, each value of each other column is an attribute, or of a yes/no column the second one."""
+        target = Attribute.parse(label, schema)
+        if attributes is None:
+            made = [a for p in range(len(schema)) if p != target.column for a in _usual(schema, p)]
+        else:
+            made = [Attribute.parse(text, schema) for text in attributes]
+        return cls(tuple(made), target, tuple(costs))
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns that are read, rising."""
+        target = {self.label.column} if isinstance(self.label, Attribute) else set()
+        return tuple(sorted(target | {a.column for a in self.attributes}))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.attributes)
+
+    def bits(self, codes: np.ndarray, columns: Sequence[int]) -> np.ndarray:
+        """The attributes of coded rows (rows x columns): uint8, rows x attributes."""
+        place = {c: i for i, c in enumerate(columns)}
+        return np.stack([a.bits(codes[:, place[a.column]]) for a in self.attributes], axis=1)
+
+    def labels(self, codes: np.ndarray, columns: Sequence[int]) -> np.ndarray:
+        """The labels of coded rows (bool)."""
+        if not isinstance(self.label, Attribute):
+            return np.full(len(codes), bool(self.label))
+        return self.label.bits(codes[:, list(columns).index(self.label.column)]).astype(bool)
+
+
+def _usual(schema: Schema, position: int) -> list[Attribute]:
+    column = schema.columns[position]
+    if column.size == 2:
+        return [
+            Attribute(
+                position, frozenset([1]), column.name if column.label(1) in ("1", "true", "True") else f"{column.name} = {column.label(1)}"
+            )
+        ]
+    return [Attribute(position, frozenset([code]), f"{column.name} = {column.label(code)}") for code in range(column.size)]
