@@ -28,6 +28,7 @@ from understudy.learning.task import Attribute, Task
 from understudy.privacy import Meter
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
+from understudy.privacy.argmin import perturbation
 from understudy.privacy.budget import exact, exact_epsilon
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.meter import public_rows
@@ -156,6 +157,7 @@ def learn(
         counting_of(of)
     else:
         by.check(of)
+        perturbation(task, of, for_rule, noise_on)
     book = ledger_for(ledger, table)
     source = open_source(table, schema)
     rows = public_rows(source)

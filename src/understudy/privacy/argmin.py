@@ -12,14 +12,16 @@ from fractions import Fraction
 
 import numpy as np
 
+from understudy.errors import ParameterError
 from understudy.learning.base import Points, Rule, RuleClass
-from understudy.learning.certifiers import Certifier, Tilted, certified
+from understudy.learning.certifiers import LARGEST_SUM, Certifier, Tilted, certified
 from understudy.learning.task import Task
 from understudy.privacy import events as ev
 from understudy.privacy.noise import Noise
 from understudy.tally import Counts
 
 FINE_SCALE = 1000
+WEIGHT = 1000  # parts of a mistake: a tie costs one of them
 
 
 REFUSED = (
@@ -109,6 +111,22 @@ class Perturbation:
     def canonical(self, rule: Rule) -> Rule:
         """The rule as a function of its description alone: how a solver wrote it down among equals must not show."""
         return self.of.rule_of(self.of.values(rule, self.of.separators())) if self.on is NoiseOn.SEPARATORS else rule
+
+
+def perturbation(
+    task: Task, of: RuleClass, epsilon: Fraction, noise_on: NoiseOn | str | None = None, weight: int = WEIGHT, gap: int = 0
+) -> Perturbation:
+    """Noise for a task, by default on features where a class has a width; raises, in a sentence, what makes no sense. Reads nothing."""
+    for name, number, least in (("weight", weight, 1), ("gap", gap, 0)):
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or not least <= number <= LARGEST_SUM:
+            raise ParameterError(f"An argmin needs {name} to be a whole number of at least {least}, and not a huge one.")
+    if noise_on is not None and noise_on not in list(NoiseOn):
+        raise ParameterError(f"noise_on is {' or '.join(NoiseOn)}.")
+    usual = NoiseOn.SEPARATORS if of.width is None else NoiseOn.FEATURES
+    on = usual if noise_on is None else NoiseOn(noise_on)
+    noisy = Perturbation(of=of, on=on, weight=int(weight), gap=int(gap), top=max(task.costs), epsilon=epsilon)
+    _ = noisy.slots  # features need a width, and say so
+    return noisy
 
 
 def _compact(problem: Tilted) -> Tilted:

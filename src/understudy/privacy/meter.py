@@ -25,11 +25,12 @@ from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
 from understudy.privacy.argmin import (
     REFUSED,
+    WEIGHT,
     BlockPlan,
     Labelled,
     NoiseOn,
-    Perturbation,
     labelled,
+    perturbation,
     plan_blocks,
     solve,
     solve_in_blocks,
@@ -422,7 +423,7 @@ class Meter:
         epsilon: int | Fraction,
         certifier: str | Certifier = "cpsat",
         noise_on: NoiseOn | str | None = None,
-        weight: int = 1000,
+        weight: int = WEIGHT,
         gap: int = 0,
         public: Points | None = None,
     ) -> Rule:
@@ -442,7 +443,7 @@ class Meter:
             public: further points with whole costs, in the same units, that come from released values.
         """
         self._check_learning(task, of)
-        noisy = _perturbation(task, of, _exact_epsilon(epsilon), noise_on, weight, gap)
+        noisy = perturbation(task, of, _exact_epsilon(epsilon), noise_on, weight, gap)
         by = _certifier(certifier, of)
         extra = _public_points(public, of)
         if 2 * self.rows * noisy.weight * noisy.top > LARGEST_SUM:
@@ -462,7 +463,7 @@ class Meter:
         *,
         certifier: str | Certifier = "listing",
         noise_on: NoiseOn | str | None = None,
-        weight: int = 1000,
+        weight: int = WEIGHT,
         public: Points | None = None,
     ) -> Rule | None:
         """The same over random blocks of rows, private even if solves fail as an adversary would like: PRSMA (M12). None is an outcome."""
@@ -472,7 +473,7 @@ class Meter:
             raise ParameterError("Blocks need a plan for as many rows as the table has; make one with prsma.plan.")
         if not plan.block_rows:
             raise ParameterError(f"{plan.blocks:,} blocks need at least as many rows; the table has {plan.rows:,}.")
-        noisy = _perturbation(task, of, plan.run_epsilon, noise_on, weight, 0)
+        noisy = perturbation(task, of, plan.run_epsilon, noise_on, weight, 0)
         extra = _public_points(public, of)
         self._play.charge(ev.ApproximateDP(what=f"argmin over {of.name} in {plan.blocks:,} blocks", epsilon=plan.epsilon, delta=plan.delta))
         return solve_in_blocks(noisy, self._labelled(task), task.costs, extra, plan, by, self._noise)
@@ -628,18 +629,6 @@ def _exact_epsilon(epsilon: object) -> Fraction:
     if not isinstance(epsilon, (int, Fraction)) or isinstance(epsilon, bool) or not 0 < epsilon <= MOST_EPSILON:
         raise ParameterError(f"epsilon must be a whole number or a Fraction above 0 and at most {MOST_EPSILON}.")
     return Fraction(epsilon)
-
-
-def _perturbation(task: Task, of: RuleClass, epsilon: Fraction, noise_on: object, weight: object, gap: object) -> Perturbation:
-    if not _is_whole(weight, 1) or not _is_whole(gap, 0):
-        raise ParameterError("An argmin needs weight, a whole number of at least 1, and gap, one of at least 0.")
-    usual = NoiseOn.SEPARATORS if of.width is None else NoiseOn.FEATURES
-    if noise_on is not None and noise_on not in list(NoiseOn):
-        raise ParameterError(f"noise_on is {' or '.join(NoiseOn)}.")
-    on = usual if noise_on is None else NoiseOn(str(noise_on))
-    noisy = Perturbation(of=of, on=on, weight=int(weight), gap=int(gap), top=max(task.costs), epsilon=epsilon)  # type: ignore[call-overload]
-    _ = noisy.scale  # features need a width, and say so
-    return noisy
 
 
 def _certifier(given: str | Certifier, of: RuleClass) -> Certifier:
