@@ -6,7 +6,8 @@ Nothing outside this folder (but the front door, which opens the table) may impo
 from understudy.privacy.budget import Budget
 from understudy.privacy.certificate import Certificate
 from understudy.privacy.ledger import FileLedger, ProcessLedger
-from understudy.privacy.meter import Choice, Measurement, Meter
+from understudy.privacy.meter import Measurement, Meter
+from understudy.privacy.requests import Choice
 from understudy.privacy.residuals import Residual
 from understudy.privacy.scores import MarginalScore
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from understudy.errors import BudgetRefused, NotCertified, NotSupported, ParameterError, SourceError
 from understudy.learning.base import Points, Rule, RuleClass
-from understudy.learning.certifiers import LARGEST_SUM, Certifier, certifier_of
+from understudy.learning.certifiers import LARGEST_SUM, Certifier
 from understudy.learning.counting import counting_of
 from understudy.learning.task import Task
 from understudy.privacy import events as ev
@@ -36,11 +36,28 @@ from understudy.privacy.argmin import (
     solve_in_blocks,
     together,
 )
-from understudy.privacy.budget import MOST_EPSILON
 from understudy.privacy.certificate import Certificate, certificate
 from understudy.privacy.exponential import MOST_NATS, ScoreTable, draw
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.noise import Noise, round_sigma_up, sqrt_up
+from understudy.privacy.requests import (
+    Choice,
+    as_shares,
+    check_answers,
+    check_distinct,
+    check_measurable,
+    check_shares,
+    check_sizes,
+    checked_certifier,
+    checked_epsilon,
+    checked_points,
+    choices_of,
+    exact_rho,
+    is_whole,
+    name_of,
+    places_of,
+    whole_numbers,
+)
 from understudy.privacy.resampling import resampling
 from understudy.privacy.residuals import Residual, check_residuals, contrast, joint_event
 from understudy.privacy.scores import MarginalScore, compact, gaps
@@ -49,7 +66,7 @@ from understudy.privacy.wide import noisy_above, threshold_for
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.sources import Source
-from understudy.tally import DENSE_CELLS, LARGEST_TABLE, Counts
+from understudy.tally import DENSE_CELLS, Counts
 
 Seen = TypeVar("Seen")
 EVERYBODY = Marginal((), ())
@@ -58,7 +75,6 @@ KEPT = 20_000  # empty cells that exceed the threshold of a wide marginal, on av
 MOST_KEPT = DENSE_CELLS // 16  # so that the threshold of a wide marginal is well beyond sigma (PROOFS.md, M5)
 # Of a coin that keeps a drawn query: far from where 60 digits would not do (PROOFS.md, M9).
 LEAST_SHARPNESS, LEAST_GAMMA, MOST_GAMMA = Fraction(1, 2**80), Fraction(1, 2**40), 2**10
-LARGEST_PRODUCT = 2**61  # of two numbers of rows: twice it fits 64 bits
 
 
 @dataclass(frozen=True)
@@ -74,15 +90,6 @@ class Measurement:
     sigma: Fraction
     keys: np.ndarray | None = field(default=None, repr=False)
     threshold: int | None = None
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A query that a private selection pointed at; ``sign`` is -1 when its negation was meant."""
-
-    part: QueryClass
-    index: int
-    sign: int = 1
 
 
 @dataclass
@@ -201,11 +208,11 @@ class Meter:
         threshold are released: the smallest that at most ``kept`` empty cells exceed on average (M5).
         """
         parts = tuple(parts)
-        _check_measurable(parts, sparse)
-        rho = _exact_rho(rho)
-        if not parts or not _is_whole(kept, 1) or kept > MOST_KEPT:
+        check_measurable(parts, sparse)
+        rho = exact_rho(rho)
+        if not parts or not is_whole(kept, 1) or kept > MOST_KEPT:
             raise ParameterError(f"A measurement needs something to measure, and kept, a whole number up to {MOST_KEPT:,}.")
-        shares = _shares(weights, len(parts))
+        shares = as_shares(weights, len(parts))
         sensitivities = [part.l2_squared(self.neighbours) for part in parts]
         # With no sensitivity (n under replace-one) any noise is private; sigma 1/4 is next to none.
         sigmas = [
@@ -213,7 +220,7 @@ class Meter:
         ]
         self._play.charge(
             *(
-                ev.DiscreteGaussian(what=f"measure {_name(part)}", sigma_squared=sigma**2, l2_squared=l2)
+                ev.DiscreteGaussian(what=f"measure {name_of(part)}", sigma_squared=sigma**2, l2_squared=l2)
                 for part, sigma, l2 in zip(parts, sigmas, sensitivities, strict=True)
             )
         )
@@ -226,7 +233,7 @@ class Meter:
     def measure_residuals(self, parts: Sequence[Marginal], *, sigmas: Sequence[Fraction]) -> list[Residual]:
         """What each set of columns says beyond its subsets, in whole numbers with noise of these sigmas: one joint charge (M8)."""
         parts, sigmas = tuple(parts), tuple(sigmas)
-        _check_sizes(parts)
+        check_sizes(parts)
         drawn = check_residuals(parts, sigmas, self._open_source().shape)
         self._play.charge(joint_event(parts, drawn, self.neighbours))
         return [
@@ -259,21 +266,21 @@ class Meter:
         ``distinct``, no candidate is drawn twice. The cost ``rho`` covers all draws together.
         """
         parts, shares = tuple(parts), tuple(shares)
-        _check_sizes(parts)
-        _check_shares(parts, shares)
-        rho = _exact_rho(rho)
-        if not _is_whole(draws, 1) or not _is_whole(multiplier, 1):
+        check_sizes(parts)
+        check_shares(parts, shares)
+        rho = exact_rho(rho)
+        if not is_whole(draws, 1) or not is_whole(multiplier, 1):
             raise ParameterError("A selection needs at least one draw and a multiplier of at least 1, both whole numbers.")
         draws, multiplier = int(draws), int(multiplier)  # NumPy's whole numbers would wrap, and are not exact to the accountant
         candidates = sum(part.size for part in parts) * (2 if signed else 1)
-        _check_distinct(draws, candidates, distinct)
+        check_distinct(draws, candidates, distinct)
         table = ScoreTable.within(rho / draws, multiplier, self._highest(multiplier, signed))
         shift = table.log_weight_shift(multiplier)
         self._play.charge(
             ev.ExponentialDraws(what=f"select {draws} of {sum(p.size for p in parts):,}", log_weight_shift=shift, draws=draws)
         )
         scores = self._scores(parts, shares, multiplier, table, signed)
-        return _choices(parts, draw(self._noise, scores, table, draws, distinct=distinct))
+        return choices_of(parts, draw(self._noise, scores, table, draws, distinct=distinct))
 
     def resample(
         self,
@@ -297,12 +304,12 @@ class Meter:
             raise NotSupported("Keeping drawn queries is proved private for a public number of rows only; use replace-one.")
         # Read once: a sequence of the caller's own kind might not say the same thing twice.
         parts, shares, drawn, satisfied = tuple(parts), tuple(shares), tuple(drawn), tuple(satisfied)
-        _check_sizes(parts)
-        _check_shares(parts, shares)
-        kappa, gamma = _exact_rho(kappa), _exact_rho(gamma)
-        if not _is_whole(records, 1) or not LEAST_SHARPNESS <= kappa <= MOST_NATS or not LEAST_GAMMA <= gamma <= MOST_GAMMA:
+        check_sizes(parts)
+        check_shares(parts, shares)
+        kappa, gamma = exact_rho(kappa), exact_rho(gamma)
+        if not is_whole(records, 1) or not LEAST_SHARPNESS <= kappa <= MOST_NATS or not LEAST_GAMMA <= gamma <= MOST_GAMMA:
             raise ParameterError("Keeping drawn queries needs at least one record, and kappa and gamma neither tiny nor huge.")
-        places = _places(parts, drawn, satisfied)
+        places = places_of(parts, drawn, satisfied)
         records, rows = int(records), self.rows
         table = ScoreTable.at(kappa, self._highest(records, True))
         candidates = sum(part.size for part in parts)
@@ -314,7 +321,7 @@ class Meter:
             count = count if choice.sign > 0 else rows - count
             kept.append(self._noise.bernoulli_exp(gamma + kappa * (rows * (2 if hit else 1) - count)))
         scores = self._scores(parts, shares, records, table, True)
-        fresh = iter(_choices(parts, draw(self._noise, scores, table, len(kept) - sum(kept))))
+        fresh = iter(choices_of(parts, draw(self._noise, scores, table, len(kept) - sum(kept))))
         return [choice if keep else next(fresh) for choice, keep in zip(drawn, kept, strict=True)]
 
     def _highest(self, multiplier: int, signed: bool) -> int:
@@ -369,17 +376,17 @@ class Meter:
         if not all(isinstance(part, Marginal) for part in parts):
             raise ParameterError("Only whole marginals can be selected as such; use select for other queries.")
         rows = self.rows
-        _check_answers(parts, answers, answer_rows, rows)
-        rho = _exact_rho(rho)
-        if not _is_whole(draws, 1) or not isinstance(score, MarginalScore):
+        check_answers(parts, answers, answer_rows, rows)
+        rho = exact_rho(rho)
+        if not is_whole(draws, 1) or not isinstance(score, MarginalScore):
             raise ParameterError("A selection needs at least one draw, a whole number, and a MarginalScore.")
         draws = int(draws)
         if floors is not None and score is not MarginalScore.TOTAL:
             raise ParameterError("Floors go with the score TOTAL; with LARGEST, give penalties instead.")
-        floors = _whole_numbers(floors, len(parts), 0, "Floors")
-        penalties = _whole_numbers(penalties, len(parts), 0, "Penalties")
-        weights = _whole_numbers(weights, len(parts), 1, "Weights")
-        _check_distinct(draws, len(parts), distinct)
+        floors = whole_numbers(floors, len(parts), 0, "Floors")
+        penalties = whole_numbers(penalties, len(parts), 0, "Penalties")
+        weights = whole_numbers(weights, len(parts), 1, "Weights")
+        check_distinct(draws, len(parts), distinct)
         if max(weights) * rows > LARGEST_SCORE:
             raise ParameterError(f"A selection with weight {max(weights):,} over {rows:,} rows has scores beyond {LARGEST_SCORE:,}.")
         sensitivity = max(weights) * score.sensitivity(self.neighbours)
@@ -396,7 +403,7 @@ class Meter:
     def soft_argmin(self, task: Task, of: RuleClass, *, epsilon: int | Fraction) -> Rule:
         """A rule with few mistakes: the exponential mechanism over a class that can be counted, on what each rule's mistakes cost (M11)."""
         self._check_learning(task, of)
-        epsilon = _exact_epsilon(epsilon)
+        epsilon = checked_epsilon(epsilon)
         counting, top = counting_of(of), max(task.costs)
         what = f"soft argmin over {counting.size:,} {of.name}"
         self._play.charge(ev.ExponentialDraws(what=what, log_weight_shift=epsilon / 2, draws=1))
@@ -406,7 +413,7 @@ class Meter:
     def mistakes(self, task: Task, of: RuleClass, rule: Rule, *, epsilon: int | Fraction) -> tuple[int, Fraction]:
         """(what the mistakes of a rule cost in all, with discrete Laplace noise; the scale of the noise) (M11)."""
         self._check_learning(task, of)
-        epsilon, top = _exact_epsilon(epsilon), max(task.costs)
+        epsilon, top = checked_epsilon(epsilon), max(task.costs)
         if not of.contains(rule):
             raise ParameterError(f"This is not a rule of these {of.name}.")
         scale = top / epsilon
@@ -443,9 +450,9 @@ class Meter:
             public: further points with whole costs, in the same units, that come from released values.
         """
         self._check_learning(task, of)
-        noisy = perturbation(task, of, _exact_epsilon(epsilon), noise_on, weight, gap)
-        by = _certifier(certifier, of)
-        extra = _public_points(public, of)
+        noisy = perturbation(task, of, checked_epsilon(epsilon), noise_on, weight, gap)
+        by = checked_certifier(certifier, of)
+        extra = checked_points(public, of)
         if 2 * self.rows * noisy.weight * noisy.top > LARGEST_SUM:
             raise ParameterError(f"With {self.rows:,} rows and these costs, weight must be smaller.")
         condition = "unconditional" if by.condition is None else f"conditional on {by.condition}"
@@ -468,13 +475,13 @@ class Meter:
     ) -> Rule | None:
         """The same over random blocks of rows, private even if solves fail as an adversary would like: PRSMA (M12). None is an outcome."""
         self._check_learning(task, of)
-        by = _certifier(certifier, of)
+        by = checked_certifier(certifier, of)
         if not isinstance(plan, BlockPlan) or plan != plan_blocks(self.rows, plan.epsilon, plan.delta):
             raise ParameterError("Blocks need a plan for as many rows as the table has; make one with prsma.plan.")
         if not plan.block_rows:
             raise ParameterError(f"{plan.blocks:,} blocks need at least as many rows; the table has {plan.rows:,}.")
         noisy = perturbation(task, of, plan.run_epsilon, noise_on, weight, 0)
-        extra = _public_points(public, of)
+        extra = checked_points(public, of)
         self._play.charge(ev.ApproximateDP(what=f"argmin over {of.name} in {plan.blocks:,} blocks", epsilon=plan.epsilon, delta=plan.delta))
         return solve_in_blocks(noisy, self._labelled(task), task.costs, extra, plan, by, self._noise)
 
@@ -483,7 +490,7 @@ class Meter:
             raise NotSupported("Learning is proved private for replace-one neighbours only.")
         if not isinstance(task, Task) or not isinstance(of, RuleClass) or of.attributes != len(task.attributes):
             raise ParameterError("Learning needs a Task, and a class of rules over as many attributes as the task has.")
-        _check_measurable([self._task_table(task)], False)
+        check_measurable([self._task_table(task)], False)
 
     def _task_table(self, task: Task) -> Marginal:
         shape = self._open_source().shape
@@ -499,7 +506,7 @@ class Meter:
         ``answers`` are counts among ``released_rows`` released rows. Wide marginals stay sparse.
         """
         rows = self.rows
-        _check_answers(parts, answers, released_rows, rows)
+        check_answers(parts, answers, released_rows, rows)
         if self._certify.events:
             raise BudgetRefused("A release is certified once; its share for that is spent.")
         sigma = round_sigma_up(max(sqrt_up(1 / (2 * self._certify.allowance.rho)), Fraction(1, 4)))
@@ -561,126 +568,3 @@ def _guarded(look: Callable[[], Seen]) -> Seen:
 def public_rows(source: Source) -> int:
     """n under replace-one neighbours, where it is public by definition (PROOFS.md, conventions)."""
     return _guarded(lambda: int(source.count([()])[0].values[0]))
-
-
-def _check_sizes(parts: Sequence[QueryClass]) -> None:
-    for part in parts:
-        if part.size > DENSE_CELLS:
-            raise NotSupported(
-                f"{_name(part)} has {part.size:,} cells; at most {DENSE_CELLS:,} can be handled whole. Use fewer columns or wider bins."
-            )
-
-
-def _check_measurable(parts: Sequence[QueryClass], sparse: bool) -> None:
-    _check_sizes([part for part in parts if not isinstance(part, Marginal)])
-    for part in parts:
-        if part.size > LARGEST_TABLE:
-            raise NotSupported(f"{_name(part)} has {part.size:,} cells, more than can be numbered; use fewer columns or wider bins.")
-        if sparse and not isinstance(part, Marginal):
-            raise ParameterError("Only marginals can be released above a threshold; measure other queries by themselves.")
-
-
-def _check_shares(parts: Sequence[QueryClass], shares: Sequence[np.ndarray]) -> None:
-    if not parts or len(parts) != len(shares) or any(share.shape != (part.size,) for part, share in zip(parts, shares, strict=True)):
-        raise ParameterError("Each batch of queries needs one answer per query.")
-
-
-def _check_distinct(draws: int, candidates: int, distinct: bool) -> None:
-    if distinct and draws > candidates:
-        raise ParameterError(f"There are {candidates:,} candidates; {draws:,} of them cannot be drawn without drawing one twice.")
-
-
-def _shares(weights: Sequence[int | Fraction] | None, count: int) -> list[Fraction]:
-    """Weights as exact shares of one."""
-    given = [1] * count if weights is None else list(weights)
-    if len(given) != count or not all(isinstance(w, (int, Fraction)) and not isinstance(w, bool) and w > 0 for w in given):
-        raise ParameterError("Weights are whole numbers or Fractions above 0, one for each batch.")
-    return [Fraction(w) / sum(given) for w in given]
-
-
-def _check_answers(parts: Sequence[QueryClass], answers: Sequence[Counts], answer_rows: int, rows: int) -> None:
-    """That counts among some rows answer each query once, in a form that the kernels compare without wrapping."""
-    if not parts or not _is_whole(answer_rows, 1) or [part.size for part in parts] != [answer.cells for answer in answers]:
-        raise ParameterError("These answers need the rows that they were counted in, and one answer per query.")
-    if rows * int(answer_rows) >= LARGEST_PRODUCT:
-        raise ParameterError(f"Answers among {answer_rows:,} rows cannot be compared with {rows:,} rows; use fewer.")
-    if not all(_is_table(answer) for answer in answers):
-        raise ParameterError("Answers are 32- or 64-bit whole numbers: one a cell, or one for each of some cells whose numbers rise.")
-
-
-def _is_table(counts: Counts) -> bool:
-    values, keys = counts.values, counts.keys
-    if values.ndim != 1 or values.dtype not in (np.int32, np.int64):
-        return False
-    if keys is None:
-        return len(values) == counts.cells
-    rising = keys.ndim == 1 and keys.dtype == np.int64 and len(keys) == len(values) and bool(np.all(keys[1:] > keys[:-1]))
-    return rising and (not len(keys) or bool(keys[0] >= 0 and keys[-1] < counts.cells))
-
-
-def _exact_rho(rho: object) -> Fraction:
-    """What a verb may cost, exactly: a float would be rounded somewhere, and NaN is not at most 0."""
-    if not isinstance(rho, (int, Fraction)) or isinstance(rho, bool) or rho <= 0:
-        raise ParameterError("rho must be a whole number or a Fraction above 0; turn a float into a Fraction first, as in Fraction('0.1').")
-    return Fraction(rho)
-
-
-def _exact_epsilon(epsilon: object) -> Fraction:
-    if not isinstance(epsilon, (int, Fraction)) or isinstance(epsilon, bool) or not 0 < epsilon <= MOST_EPSILON:
-        raise ParameterError(f"epsilon must be a whole number or a Fraction above 0 and at most {MOST_EPSILON}.")
-    return Fraction(epsilon)
-
-
-def _certifier(given: str | Certifier, of: RuleClass) -> Certifier:
-    by = certifier_of(given)
-    by.check(of)
-    return by
-
-
-def _public_points(given: Points | None, of: RuleClass) -> Points:
-    if given is None:
-        return Points(np.zeros((0, of.attributes), np.uint8), np.zeros(0, np.int64))
-    fits = given.bits.ndim == 2 and given.bits.shape == (len(given.cost), of.attributes) and given.cost.dtype == np.int64
-    if not fits or not np.isin(given.bits, (0, 1)).all() or (len(given.cost) and int(np.abs(given.cost).sum(dtype=object)) > LARGEST_SUM):
-        raise ParameterError("Public points are rows of 0 and 1, one for each attribute, with 64-bit whole costs that are not huge.")
-    return given
-
-
-def _is_whole(value: object, least: int) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= least
-
-
-def _whole_numbers(values: Sequence[int] | None, count: int, least: int, name: str) -> list[int]:
-    given = [least] * count if values is None else list(values)
-    if len(given) != count or not all(_is_whole(value, least) for value in given):
-        raise ParameterError(f"{name} are whole numbers of at least {least}, one for each candidate.")
-    return [int(value) for value in given]
-
-
-def _choices(parts: Sequence[QueryClass], candidates: np.ndarray) -> list[Choice]:
-    """Candidates by number: all queries in order, and then all negations."""
-    offsets = np.cumsum([0, *(part.size for part in parts)])
-    negated, within = np.divmod(candidates, offsets[-1])
-    at = np.searchsorted(offsets, within, side="right") - 1
-    triples = zip(at.tolist(), (within - offsets[at]).tolist(), negated.tolist(), strict=True)
-    return [Choice(parts[i], index, -1 if negation else 1) for i, index, negation in triples]
-
-
-def _places(parts: Sequence[QueryClass], drawn: Sequence[Choice], satisfied: Sequence[bool]) -> list[tuple[int, int]]:
-    """Where each drawn query is; raises unless they are queries of these parts, each with a yes or no."""
-    where = {part: i for i, part in enumerate(parts)}
-    if not drawn or len(drawn) != len(satisfied) or any(hit not in (False, True) for hit in satisfied):
-        raise ParameterError("Keeping drawn queries needs at least one, and for each whether the last record satisfies it.")
-    places = []
-    for choice in drawn:
-        sound = isinstance(choice, Choice) and choice.part in where and choice.sign in (1, -1) and _is_whole(choice.index, 0)
-        if not sound or choice.index >= choice.part.size:
-            raise ParameterError("Only queries of these batches, or their negations, can be kept.")
-        places.append((where[choice.part], int(choice.index)))
-    return places
-
-
-def _name(part: QueryClass) -> str:
-    if isinstance(part, Marginal):
-        return f"marginal of columns {list(part.positions)}" if part.positions else "the number of rows"
-    return f"{part.size:,} {part.kind} queries"
