@@ -31,7 +31,7 @@ from understudy.privacy import FileLedger, Meter, ProcessLedger
 from understudy.privacy import argmin as room
 from understudy.privacy import meter as meter_room
 from understudy.privacy.accountant import Cost, total_cost
-from understudy.privacy.argmin import BlockPlan, NoiseOn, Perturbation, plan_blocks, total_delta, total_epsilon
+from understudy.privacy.argmin import BlockPlan, NoiseOn, Perturbation, perturbation, plan_blocks, total_delta, total_epsilon
 from understudy.privacy.events import ApproximateDP, ExponentialDraws, PerturbedArgmin
 from understudy.privacy.noise import Noise
 from understudy.privacy.softmin import draw_least, settled
@@ -406,6 +406,56 @@ def test_a_certificate_that_is_wrong_by_more_than_the_gap_is_refused() -> None:
     assert certified(problem, Solved(best, problem.value(best) - 3), 3)
     assert not certified(problem, Solved(best, problem.value(best) + 1), 3)  # a bound above a rule that exists
     assert not certified(problem, Solved((0, 99), 0), 3) and not certified(problem, None, 3)
+
+
+def test_a_true_proof_is_never_refused_for_rounding() -> None:
+    """The solver's own bound may be an ulp off a whole number: once refused for that, and more often on some tables than on others."""
+    pytest.importorskip("ortools")
+    from understudy.learning import certifiers
+    from understudy.oracles import child
+
+    of = Conjunctions(attributes=1, signed=False)
+    settings = {"work": np.float64(60), "wall": np.float64(600), "seed": np.int64(0), "hint": np.zeros(0, np.int64)}
+    for eta in (9149, -5600, -6797, 6104, 5978, *np.random.default_rng(0).integers(-15_000, 15_000, 300).tolist()):
+        problem = Tilted(of, np.array([[0], [1], [0]], np.int8), np.array([-7000, -1000, eta]))
+        program = of.program(problem.lifted, problem.cost, None)
+        answer = {name: np.asarray(value) for name, value in child.solve_cpsat({**program.arrays(), **settings}).items()}
+        assert certified(problem, certifiers._read(problem, program.constant, len(program.gain), answer), 0)
+
+
+@pytest.mark.parametrize("rubbish", [Solved(None, 0), Solved((0.5,), 0), Solved(("a",), 0), "nonsense", Solved((0,), math.nan)])  # type: ignore[arg-type]
+def test_whatever_a_certifier_returns_is_a_failure_and_nothing_is_raised(rubbish: Any) -> None:
+    class Rubbish(Listing):
+        def solve(self, problem: Tilted) -> Any:
+            return rubbish
+
+    of, points = Conjunctions(attributes=1), Points(np.array([[0], [1]], np.uint8), np.array([5, -7]))
+    noisy = perturbation(LABELLED, of, Fraction(1))
+    assert room.solve(noisy, points, Rubbish(), Noise()) is None
+
+
+def test_sums_that_could_wrap_are_refused_before_anything_is_charged() -> None:
+    of = Conjunctions(attributes=1)
+    meter = meter_on(NEIGHBOURS[0] * 250)
+    plan = plan_blocks(1000, Fraction(4), Fraction(1, 2))
+    for weight in (2**50, 2**63, 2**200, 0, True, 1.5):
+        with pytest.raises(ParameterError, match="weight"):
+            meter.argmin(LABELLED, of, epsilon=1, certifier="listing", weight=weight)  # type: ignore[arg-type]
+        with pytest.raises(ParameterError, match="weight"):
+            meter.argmin_in_blocks(LABELLED, of, plan, weight=weight)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="epsilon"):
+        meter.argmin(LABELLED, of, epsilon=Fraction(1, 10**30), certifier="listing")
+    assert not meter.events
+
+
+def test_huge_noise_is_a_failure_whatever_the_rows_are() -> None:
+    class Huge(Noise):
+        def laplace(self, size: int, scale: Fraction) -> np.ndarray:
+            return np.full(size, 2**60)
+
+    for rows in NEIGHBOURS:
+        with pytest.raises(NotCertified):
+            meter_on(rows, Huge()).argmin(LABELLED, Conjunctions(attributes=1), epsilon=1, certifier="listing")
 
 
 def test_the_limit_of_work_is_deterministic() -> None:

@@ -25,7 +25,7 @@ from understudy.oracles.outside import Worker
 
 FOREVER = 1e6  # seconds, twelve days: a limit of work ends a solve, never a clock
 MOST_LISTED = 4096
-LARGEST_SUM = 2**50  # of all costs and bonuses: what the child's integers carry
+LARGEST_SUM = 2**48  # of all costs, bonuses and noise: far below it a float still knows which whole number it means
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +60,11 @@ class Certifier(ABC):
     @abstractmethod
     def solve(self, problem: Tilted) -> Solved | None:
         """The best rule with its proof; None without one."""
+
+    @property
+    def reads(self) -> str:
+        """The guarantee in two words."""
+        return "unconditional" if self.condition is None else f"conditional on {self.condition}"
 
     @abstractmethod
     def check(self, of: RuleClass) -> None:
@@ -107,8 +112,6 @@ class Cpsat(Certifier):
 
     def solve(self, problem: Tilted) -> Solved | None:
         program = problem.of.program(problem.lifted, problem.cost, problem.bonus)
-        if float(np.abs(program.gain).sum()) > LARGEST_SUM:
-            return None
         worker = Worker(self.command)
         try:
             answer = worker.ask(FOREVER, solver="cpsat", work=self.work, seed=0, hint=np.zeros(0, np.int64), **program.arrays())
@@ -123,7 +126,8 @@ def _read(problem: Tilted, constant: int, variables: int, answer: dict[str, np.n
     x, bound = np.asarray(answer["x"]), float(answer["bound"])
     if x.shape != (variables,) or not np.isfinite(x).all() or not math.isfinite(bound):
         return None
-    return Solved(problem.of.rule_from(x), -math.ceil(bound) - constant)
+    # The solver's bound is a whole number that its last float operations may have moved by an ulp, either way.
+    return Solved(problem.of.rule_from(x), -math.floor(bound + 0.25) - constant)
 
 
 def certified(problem: Tilted, solved: Solved | None, gap: int) -> bool:
@@ -131,7 +135,7 @@ def certified(problem: Tilted, solved: Solved | None, gap: int) -> bool:
     if solved is None or not problem.of.contains(solved.rule):
         return False
     worth = problem.value(solved.rule)
-    if worth - solved.bound > gap or worth < solved.bound:
+    if not 0 <= worth - solved.bound <= gap:
         return False
     rivals = problem.of.rules() if is_small(problem.of) else problem.of.nearby(solved.rule)
     return all(problem.value(rival) >= worth - gap for rival in rivals if problem.of.contains(rival))

@@ -75,6 +75,7 @@ def solve_cpsat(m: dict[str, np.ndarray]) -> dict[str, Any]:
     solver.parameters.random_seed = int(m["seed"]) % 2**31
     solver.parameters.max_deterministic_time = float(m["work"])
     solver.parameters.max_time_in_seconds = float(m["wall"])
+    solver.parameters.absolute_gap_limit = solver.parameters.relative_gap_limit = 0.0
     status = solver.solve(model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return {"status": LIMIT if status == cp_model.UNKNOWN else WRONG, "x": np.zeros(0), "bound": np.inf}

@@ -5,8 +5,9 @@ Neel, Roth and Wu (2019), with the scale, the ties, the gap and the blocks of PR
 
 from __future__ import annotations
 
+import contextlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 
@@ -21,6 +22,7 @@ from understudy.privacy.noise import Noise
 from understudy.tally import Counts
 
 FINE_SCALE = 1000
+FAR = 64  # scales: noise beyond them has probability exp(-64)
 WEIGHT = 1000  # parts of a mistake: a tie costs one of them
 
 
@@ -41,9 +43,9 @@ class NoiseOn(StrEnum):
 class Labelled:
     """Private rows: the different points and how many rows of either label each has."""
 
-    bits: np.ndarray
-    no: np.ndarray
-    yes: np.ndarray
+    bits: np.ndarray = field(repr=False)
+    no: np.ndarray = field(repr=False)
+    yes: np.ndarray = field(repr=False)
 
     def points(self, costs: tuple[int, int], weight: int = 1) -> Points:
         """What saying yes costs at each point, up to what all rules pay alike."""
@@ -100,17 +102,25 @@ class Perturbation:
     def event(self, what: str) -> ev.PerturbedArgmin:
         return ev.PerturbedArgmin(what=what, shift=self.shift, slots=self.slots, scale=self.scale)
 
-    def tilted(self, points: Points, noise: Noise) -> Tilted:
-        """Points whose costs are whole multiples of ``weight``, with fresh noise."""
+    @property
+    def draws(self) -> int:
+        """How many numbers of noise."""
+        return self.slots if self.on is NoiseOn.SEPARATORS else self.of.features
+
+    def noise(self, noise: Noise) -> np.ndarray:
+        return noise.laplace(self.draws, self.scale) if self.on is NoiseOn.SEPARATORS else noise.geometric(self.draws, self.scale)
+
+    def tilted(self, points: Points, drawn: np.ndarray) -> Tilted:
+        """Points whose costs are whole multiples of ``weight``, under noise."""
         lifted, cost = self.of.lift(points.bits), points.cost
         if self.on is NoiseOn.FEATURES:
-            return _compact(Tilted(self.of, lifted, cost, noise.geometric(self.of.features, self.scale)))
-        marks = self.of.separators()
-        return _compact(Tilted(self.of, np.concatenate([lifted, marks]), np.concatenate([cost, noise.laplace(len(marks), self.scale)])))
+            return _compact(Tilted(self.of, lifted, cost, drawn))
+        return _compact(Tilted(self.of, np.concatenate([lifted, self.of.separators()]), np.concatenate([cost, drawn])))
 
     def canonical(self, rule: Rule) -> Rule:
         """The rule as a function of its description alone: how a solver wrote it down among equals must not show."""
-        return self.of.rule_of(self.of.values(rule, self.of.separators())) if self.on is NoiseOn.SEPARATORS else rule
+        plain = tuple(int(e) for e in rule)
+        return self.of.rule_of(self.of.values(plain, self.of.separators())) if self.on is NoiseOn.SEPARATORS else plain
 
 
 def perturbation(
@@ -125,7 +135,8 @@ def perturbation(
     usual = NoiseOn.SEPARATORS if of.width is None else NoiseOn.FEATURES
     on = usual if noise_on is None else NoiseOn(noise_on)
     noisy = Perturbation(of=of, on=on, weight=int(weight), gap=int(gap), top=max(task.costs), epsilon=epsilon)
-    _ = noisy.slots  # features need a width, and say so
+    if noisy.draws * noisy.scale * FAR > LARGEST_SUM // 2:  # features need a width, and say so
+        raise ParameterError("So much noise is needed for this epsilon that no solver could carry it; raise epsilon or lower weight.")
     return noisy
 
 
@@ -137,12 +148,14 @@ def _compact(problem: Tilted) -> Tilted:
 
 def solve(noisy: Perturbation, points: Points, certifier: Certifier, noise: Noise) -> Rule | None:
     """One perturbed optimum; None without a proof that holds."""
-    problem = noisy.tilted(points, noise)
-    try:
+    drawn = noisy.noise(noise)
+    if sum(np.abs(drawn).tolist()) > LARGEST_SUM // 2:  # next to impossible, and just as likely on every table
+        return None
+    with contextlib.suppress(Exception):  # a solver is somebody else's code, and what it says may quote the points
+        problem = noisy.tilted(points, drawn)
         solved = certifier.solve(problem)
-    except Exception:  # a solver is somebody else's code, and what it says may quote the points
-        solved = None
-    return noisy.canonical(solved.rule) if solved is not None and certified(problem, solved, noisy.gap) else None
+        return noisy.canonical(solved.rule) if solved is not None and certified(problem, solved, noisy.gap) else None
+    return None
 
 
 # ---------------------------------------------------------------------- over blocks of rows
@@ -179,6 +192,10 @@ def log_up(x: Fraction) -> Fraction:
 
 def plan_blocks(rows: int, epsilon: Fraction, delta: Fraction) -> BlockPlan:
     """The plan whose total is at most (epsilon, delta): the largest inner epsilon, found by bisection and checked, rounded against us."""
+    if not epsilon >= LEAST_EPSILON or not LEAST_DELTA <= delta < 1:
+        raise ParameterError(
+            f"Blocks are planned for epsilon of at least {float(LEAST_EPSILON):g} and delta from {float(LEAST_DELTA):g} to 1."
+        )
     low, high = Fraction(0), Fraction(1, 2)
     for _ in range(60):
         middle = (low + high) / 2
@@ -202,6 +219,7 @@ def plan_blocks(rows: int, epsilon: Fraction, delta: Fraction) -> BlockPlan:
     )  # fmt: skip
 
 
+LEAST_EPSILON, LEAST_DELTA = Fraction(1, 10**6), Fraction(1, 10**60)
 E_SQUARED = Fraction(7389057, 10**6)  # above e^2
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from understudy.errors import BudgetRefused, NotCertified, NotSupported, ParameterError, SourceError
 from understudy.learning.base import Points, Rule, RuleClass
-from understudy.learning.certifiers import LARGEST_SUM, Certifier
+from understudy.learning.certifiers import Certifier
 from understudy.learning.counting import counting_of
 from understudy.learning.task import Task
 from understudy.privacy import events as ev
@@ -48,6 +48,7 @@ from understudy.privacy.requests import (
     check_measurable,
     check_shares,
     check_sizes,
+    check_sums,
     checked_certifier,
     checked_epsilon,
     checked_points,
@@ -408,7 +409,8 @@ class Meter:
         what = f"soft argmin over {counting.size:,} {of.name}"
         self._play.charge(ev.ExponentialDraws(what=what, log_weight_shift=epsilon / 2, draws=1))
         rows = self._labelled(task)
-        return counting.rule(draw_least(self._noise, counting.costs(rows.points(task.costs)), epsilon / (2 * top)))
+        kappa = epsilon / (2 * top)
+        return counting.rule(_guarded(lambda: draw_least(self._noise, counting.costs(rows.points(task.costs)), kappa)))
 
     def mistakes(self, task: Task, of: RuleClass, rule: Rule, *, epsilon: int | Fraction) -> tuple[int, Fraction]:
         """(what the mistakes of a rule cost in all, with discrete Laplace noise; the scale of the noise) (M11)."""
@@ -453,10 +455,8 @@ class Meter:
         noisy = perturbation(task, of, checked_epsilon(epsilon), noise_on, weight, gap)
         by = checked_certifier(certifier, of)
         extra = checked_points(public, of)
-        if 2 * self.rows * noisy.weight * noisy.top > LARGEST_SUM:
-            raise ParameterError(f"With {self.rows:,} rows and these costs, weight must be smaller.")
-        condition = "unconditional" if by.condition is None else f"conditional on {by.condition}"
-        self._play.charge(noisy.event(f"argmin over {of.name} of {of.attributes} attributes, {condition}"))
+        check_sums(self.rows, noisy)
+        self._play.charge(noisy.event(f"argmin over {of.name} of {of.attributes} attributes, {by.reads}"))
         rule = solve(noisy, together(self._labelled(task).points(task.costs, noisy.weight), extra), by, self._noise)
         if rule is None:
             raise NotCertified(REFUSED)
@@ -481,8 +481,10 @@ class Meter:
         if not plan.block_rows:
             raise ParameterError(f"{plan.blocks:,} blocks need at least as many rows; the table has {plan.rows:,}.")
         noisy = perturbation(task, of, plan.run_epsilon, noise_on, weight, 0)
+        check_sums(self.rows, noisy)
         extra = checked_points(public, of)
-        self._play.charge(ev.ApproximateDP(what=f"argmin over {of.name} in {plan.blocks:,} blocks", epsilon=plan.epsilon, delta=plan.delta))
+        what = f"argmin over {of.name} in {plan.blocks:,} blocks, {by.reads}"
+        self._play.charge(ev.ApproximateDP(what=what, epsilon=plan.epsilon, delta=plan.delta))
         return solve_in_blocks(noisy, self._labelled(task), task.costs, extra, plan, by, self._noise)
 
     def _check_learning(self, task: Task, of: RuleClass) -> None:
@@ -498,7 +500,8 @@ class Meter:
 
     def _labelled(self, task: Task) -> Labelled:
         table = self._task_table(task)
-        return labelled(task, self._look([table])[0], table.shape)
+        counts = self._look([table])[0]
+        return _guarded(lambda: labelled(task, counts, table.shape))
 
     def certify(self, parts: Sequence[QueryClass], answers: Sequence[Counts], released_rows: int) -> Certificate:
         """A bound on the largest error of released answers, for what was set aside for it (M3).

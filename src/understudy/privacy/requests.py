@@ -11,6 +11,7 @@ import numpy as np
 from understudy.errors import NotSupported, ParameterError
 from understudy.learning.base import Points, RuleClass
 from understudy.learning.certifiers import LARGEST_SUM, Certifier, certifier_of
+from understudy.privacy.argmin import LEAST_EPSILON, Perturbation
 from understudy.privacy.budget import MOST_EPSILON
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
@@ -91,8 +92,8 @@ def exact_rho(rho: object) -> Fraction:
 
 
 def checked_epsilon(epsilon: object) -> Fraction:
-    if not isinstance(epsilon, (int, Fraction)) or isinstance(epsilon, bool) or not 0 < epsilon <= MOST_EPSILON:
-        raise ParameterError(f"epsilon must be a whole number or a Fraction above 0 and at most {MOST_EPSILON}.")
+    if not isinstance(epsilon, (int, Fraction)) or isinstance(epsilon, bool) or not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
+        raise ParameterError(f"epsilon must be a whole number or a Fraction from {float(LEAST_EPSILON):g} to {MOST_EPSILON}.")
     return Fraction(epsilon)
 
 
@@ -102,11 +103,18 @@ def checked_certifier(given: str | Certifier, of: RuleClass) -> Certifier:
     return by
 
 
+def check_sums(rows: int, noisy: Perturbation) -> None:
+    """That what all rows cost together is far from what a solver's arithmetic carries, whatever the rows are."""
+    if rows * noisy.weight * noisy.top > LARGEST_SUM // 4:
+        raise ParameterError(f"With {rows:,} rows and these costs, weight must be smaller.")
+
+
 def checked_points(given: Points | None, of: RuleClass) -> Points:
     if given is None:
         return Points(np.zeros((0, of.attributes), np.uint8), np.zeros(0, np.int64))
-    fits = given.bits.ndim == 2 and given.bits.shape == (len(given.cost), of.attributes) and given.cost.dtype == np.int64
-    if not fits or not np.isin(given.bits, (0, 1)).all() or (len(given.cost) and int(np.abs(given.cost).sum(dtype=object)) > LARGEST_SUM):
+    shaped = given.bits.shape == (*given.cost.shape, of.attributes) and given.cost.ndim == 1
+    whole = shaped and given.cost.dtype == np.int64 and bool(np.isin(given.bits, (0, 1)).all())
+    if not whole or sum(abs(cost) for cost in given.cost.tolist()) > LARGEST_SUM // 4:
         raise ParameterError("Public points are rows of 0 and 1, one for each attribute, with 64-bit whole costs that are not huge.")
     return given
 
