@@ -4,7 +4,7 @@ The rooms, in the order the data flows (``docs/design.md`` has the reasons):
 
     schema/       0  what is PUBLIC about the table: columns, categories, bounds, bins
     sources/      1  where the sensitive rows live: in memory, in files, or as items of each person
-    queries/      2  what may be asked: whole marginals, symmetric functions of k literals, arrays of conjunctions
+    queries/      2  what may be asked: whole marginals, symmetric functions of k literals, arrays of conjunctions, all of them
     privacy/      3  THE ROOM: budget, events, accountant, noise, meter, ledger, PROOFS.md
     players/      5  data players (never hold the meter) and query players (hold it)
     game.py          the one loop
@@ -45,7 +45,7 @@ from understudy.privacy import Budget, Certificate, FileLedger, Measurement
 from understudy.project import project
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Literal, Query, all_of, any_of, at_least, parity
-from understudy.queries.workload import Workload, explicit, marginals, random_conjunctions
+from understudy.queries.workload import Workload, all_conjunctions, explicit, marginals, random_conjunctions
 from understudy.schema import Boolean, Categorical, Moment, Number, Schema
 
 __version__ = _version("understudy")
@@ -79,6 +79,7 @@ __all__ = [
     "UnderstudyError",
     "Workload",
     "WorkloadError",
+    "all_conjunctions",
     "all_of",
     "any_of",
     "at_least",

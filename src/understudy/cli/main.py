@@ -99,7 +99,8 @@ def main() -> None:
 @click.option("--epsilon", required=True, help="The privacy promise; smaller is more private.")
 @click.option("--delta", help="Its failure mass; 1/n^2 if not given (needs replace-one).")
 @click.option(
-    "--workload", help="3-way, 3-way:64@7 (64 random ones, seed 7), 3-conjunctions:1000@7, 1-way+2-way, or a YAML file. Default: all 2-way."
+    "--workload",
+    help="3-way, 3-way:64@7 (64 random ones, seed 7), 3-conjunctions:1000@7, all-conjunctions, 1-way+2-way, or a YAML file; else 2-way.",
 )
 @click.option("--mechanism", default="auto", show_default=True, help="See 'understudy mechanisms'.")
 @click.option("--set", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of the mechanism; may be repeated.")

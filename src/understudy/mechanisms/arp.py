@@ -23,6 +23,7 @@ from understudy.players.rows import HEAT, RowPlayer, check_width
 from understudy.privacy import Meter
 from understudy.queries.base import QueryClass
 from understudy.queries.conjunctions import Conjunctions
+from understudy.queries.lattice import AllConjunctions
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
 
@@ -102,8 +103,8 @@ class Arp(Mechanism):
         tables, candidates = own_tables(brief), closure(brief)
         if self.adaptive is not None or not candidates:
             return bool(self.adaptive) and bool(candidates)
-        if sum(part.size for part in tables) > AT_ONCE_CELLS:
-            return True
+        if not tables or sum(part.size for part in tables) > AT_ONCE_CELLS:
+            return True  # with no table small enough to be measured at once, only their sub-marginals are left to spend on
         return self._sigma(brief, rho, False) > SMALL_NOISE * people and len(tables) > self.rounds / 2
 
     def outlook(self, brief: Brief, rho: Fraction, people: int) -> Outlook:
@@ -152,7 +153,7 @@ def single_queries(brief: Brief) -> list[QueryClass]:
             wide = {columns for columns in set(sets) if _marginal(brief, columns).size > CANDIDATE_CELLS}
             asked = tuple(part.query(i) for i, columns in enumerate(sets) if columns in wide)
             found.extend([Symmetric(asked)] if asked else [])
-        elif not isinstance(part, Marginal):
+        elif not isinstance(part, (Marginal, AllConjunctions)):  # all conjunctions follow from the marginals of their columns
             found.append(part)
     return found
 

@@ -67,7 +67,7 @@ class DQRS(Mechanism):
         step = 1.0 if self.step is None else self.step
         if isinstance(step, bool) or not isinstance(step, (int, float, Fraction)) or not 0 < step <= 100:
             raise ParameterError("dqrs needs step to be a number above 0, at most 100.")
-        check_oracle(self.name, self.oracle, brief.workload)
+        check_oracle(self.name, self.oracle, brief.schema, brief.workload)
 
     def settled(self, brief: Brief, budget: Budget, rho: Fraction, rows: int | None) -> tuple[Mechanism, Cost]:
         assert rows is not None  # see relations

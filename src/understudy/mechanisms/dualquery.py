@@ -71,7 +71,7 @@ class DualQuery(Mechanism):
             raise ParameterError("dualquery takes rounds or step, not both: the budget settles the other.")
         if self.columns:
             check_share(self.name, columns=self.columns)
-        check_oracle(self.name, self.oracle, brief.workload)
+        check_oracle(self.name, self.oracle, brief.schema, brief.workload)
 
     def settled(self, brief: Brief, budget: Budget, rho: Fraction, rows: int | None) -> tuple[Mechanism, Cost]:
         if rows is not None:

@@ -19,6 +19,7 @@ from understudy.players.measuring import InTurn, MeasureAll, one_way
 from understudy.players.rows import RowPlayer, check_width
 from understudy.privacy import Meter
 from understudy.queries.base import QueryClass
+from understudy.synthesis.evidence import check_fitted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,7 @@ class Gaussian(Mechanism):
     def check(self, brief: Brief) -> None:
         check_share(self.name, first=self.first)
         check_width(self.name, brief.schema)
+        check_fitted(self.name, brief.workload)
 
     def outlook(self, brief: Brief, rho: Fraction, people: int) -> Outlook:
         ones, wider = one_way(brief.schema), _wider(brief)

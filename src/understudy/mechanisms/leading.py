@@ -1,9 +1,13 @@
-"""What FEM and sepFEM share: everything but the perturbation. The public rule for rounds, samples and scale is here."""
+"""What FEM, sepFEM and OracleQuery share: all but the perturbation, and which queries are chosen from and how.
+
+The public rule for rounds, samples and scale is here.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
@@ -11,13 +15,13 @@ from typing import ClassVar
 import numpy as np
 
 from understudy.errors import ParameterError
-from understudy.game import Played, Watcher, play
+from understudy.game import Played, QueryPlayer, Watcher, play
 from understudy.mechanisms.base import Brief, Mechanism, check_whole
 from understudy.oracles.base import Oracle
 from understudy.players.choosing import WorstSigned
 from understudy.players.oracle import Perturbation, PerturbedLeader, Solver, any_query, check_oracle, oracle_of
 from understudy.privacy import Meter
-from understudy.queries.workload import Workload
+from understudy.queries.base import QueryClass
 
 SAMPLES = 150
 MOST_ROUNDS = 1000
@@ -46,11 +50,19 @@ class Leading(Mechanism):
     last: float = 0.5
     oracle: str | Oracle = "search"
 
-    usual: ClassVar[float]  # scale in one round; from ADULT, a public table
+    usual: ClassVar[float]  # scale in one round; from public or invented tables
 
     @abstractmethod
     def perturbation(self, brief: Brief, scale: float) -> Perturbation:
         """The perturbation of one solve."""
+
+    def candidates(self, brief: Brief) -> Sequence[QueryClass]:
+        """What is chosen from, with all negations."""
+        return brief.workload.parts
+
+    def query_player(self, meter: Meter, parts: Sequence[QueryClass], rho: Fraction) -> QueryPlayer:
+        """Who chooses, for ``rho`` a round."""
+        return WorstSigned(meter, parts, rho=rho)
 
     def check(self, brief: Brief) -> None:
         check_whole(self.name, rounds=(2 if self.rounds is None else self.rounds, 2, 100_000))
@@ -61,17 +73,17 @@ class Leading(Mechanism):
             raise ParameterError(f"{self.name} needs scale to be a number above 0.")
         if isinstance(self.last, bool) or not isinstance(self.last, (int, float, Fraction)) or not 0 < self.last <= 1:
             raise ParameterError(f"{self.name} needs last to be above 0 and at most 1.")
-        check_oracle(self.name, self.oracle, brief.workload)
+        check_oracle(self.name, self.oracle, brief.schema, self.candidates(brief))
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
-        parts = list(brief.workload)
-        rounds = self.rounds or rounds_for(meter.left, meter.rows, brief.workload)
+        parts = self.candidates(brief)
+        rounds = self.rounds or rounds_for(meter.left, meter.rows, parts)
         samples = self.samples or SAMPLES
         scale = float(self.scale or self.usual * math.sqrt(rounds))
         solver = Solver(oracle_of(self.oracle), rng)
         first, perturb = any_query(parts, rng), self.perturbation(brief, scale)
         data = PerturbedLeader(brief.schema, solver, perturb, first=first, samples=samples, window=self.window, last=self.last, rng=rng)
-        query = WorstSigned(meter, parts, rho=meter.left / (rounds - 1))
+        query = self.query_player(meter, parts, meter.left / (rounds - 1))
         played = play(data, query, rounds=rounds - 1, watcher=watcher)
         facts = {"rounds": rounds, "samples": samples, "scale": scale, "solves": solver.solves, "failed_solves": solver.failed}
         return replace(played, facts=facts)
@@ -82,12 +94,13 @@ def reach(rho: Fraction, rows: int, queries: int) -> float:
     return math.sqrt(rho) * rows / math.log(2 * queries + 1)
 
 
-def rounds_for(rho: Fraction, rows: int, workload: Workload) -> int:
+def rounds_for(rho: Fraction, rows: int, parts: Iterable[QueryClass]) -> int:
     """T from public numbers.
 
     The error of a selection grows with sqrt(T) / reach and what the play leaves falls about as 1 / sqrt(T), which would make T grow with
     the reach. Beyond its root little was gained on ADULT, a public table; on LOANS, another one with 48 columns, twice as many rounds
     had a third less error (other workloads than those that are reported), so T grows with the root of the columns too.
     """
-    columns = len({column for part in workload for column in part.columns})
-    return max(8, min(MOST_ROUNDS, round(2 * math.sqrt(reach(rho, rows, workload.size) * max(FEW_COLUMNS, columns)))))
+    batches = list(parts)
+    columns, queries = len({column for part in batches for column in part.columns}), sum(part.size for part in batches)
+    return max(8, min(MOST_ROUNDS, round(2 * math.sqrt(reach(rho, rows, queries) * max(FEW_COLUMNS, columns)))))

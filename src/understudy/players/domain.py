@@ -11,6 +11,7 @@ import numpy as np
 from understudy.game import Finding
 from understudy.privacy import Measurement
 from understudy.queries.base import QueryClass
+from understudy.queries.lattice import AllConjunctions
 from understudy.queries.marginal import Marginal
 from understudy.schema import Schema
 from understudy.synthesis.rounding import systematic_counts
@@ -29,6 +30,8 @@ class DomainModel:
         if isinstance(part, Marginal):
             return self.marginal(part.positions)
         records = records_over(part.columns, self.weights.shape)
+        if isinstance(part, AllConjunctions):  # as many queries as records: their truth would not fit
+            return part.weights(records, self.marginal(part.columns))
         return self.marginal(part.columns) @ part.truth(records)
 
     def marginal(self, positions: tuple[int, ...]) -> np.ndarray:

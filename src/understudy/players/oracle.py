@@ -22,7 +22,6 @@ from understudy.privacy import Choice
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Query
-from understudy.queries.workload import Workload
 from understudy.schema import Schema
 from understudy.tally import DENSE_CELLS, CodedRows, count_cells
 
@@ -257,12 +256,12 @@ def oracle_of(given: str | Oracle) -> Oracle:
     return known[given]()
 
 
-def check_oracle(mechanism: str, given: str | Oracle, workload: Workload) -> None:
-    """Raise, in a sentence, unless the oracle can be made and takes queries such as the workload's. Solves one small instance."""
-    if any(part.query(0) is None for part in workload):
+def check_oracle(mechanism: str, given: str | Oracle, schema: Schema, parts: Iterable[QueryClass]) -> None:
+    """Raise, in a sentence, unless the oracle can be made and takes queries such as those of ``parts``. Solves one small instance."""
+    batches = list(parts)
+    if any(part.query(0) is None for part in batches):
         raise NotSupported(f"{mechanism} hands single queries to an oracle; not all classes of this workload can be taken apart so.")
     oracle = oracle_of(given)
-    choices = [Choice(part, 0) for part in workload]
     weights: dict[Query, int] = {}
-    add_up(weights, choices)
-    oracle.solve(weighted(workload.schema, weights), 0)
+    add_up(weights, [Choice(part, part.size - 1) for part in batches])  # the last: the first of all conjunctions asks nothing
+    oracle.solve(weighted(schema, weights), 0)

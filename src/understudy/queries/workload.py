@@ -1,7 +1,8 @@
 """Workloads: which queries a release must answer well. Plain values that know their size in advance.
 
 On the command line ``3-way`` (all of them), ``3-way:64@7`` (64 random ones, public seed 7),
-``3-conjunctions:100000@7`` (so many random conjunctions), several joined by ``+``, or a YAML file:
+``3-conjunctions:100000@7`` (so many random conjunctions), ``all-conjunctions`` (of any number of columns, each at its last
+value), several joined by ``+``, or a YAML file:
 
     marginals: [3-way:64@7, [age, sex]]
     queries:
@@ -30,12 +31,14 @@ from understudy.discovery import classes_in
 from understudy.errors import WorkloadError
 from understudy.queries.base import QueryClass
 from understudy.queries.conjunctions import random_batch
+from understudy.queries.lattice import AllConjunctions
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Query, Symmetric, check_fits, read_query
 from understudy.schema import Schema
 from understudy.schema.files import read_mapping
 from understudy.tally import DENSE_CELLS
 
+EVERY_CONJUNCTION = "all-conjunctions"
 SPEC = re.compile(r"^([0-9]{1,9})-(way|conjunctions)(?::([0-9]{1,9})(?:@([0-9]{1,10}))?)?$")
 MOST_MARGINALS = 2_000_000  # more than this is a mistake in k, not a workload
 MOST_CONJUNCTIONS = DENSE_CELLS // 2  # a selection compares them and their negations
@@ -99,7 +102,7 @@ class Workload:
 
     @classmethod
     def parse(cls, text: str, schema: Schema) -> Workload:
-        """Read what a person types: ``3-way``, ``3-way:64@7``, ``3-conjunctions:1000@7``, ``1-way+2-way``, or a file."""
+        """Read what a person types: ``3-way:64@7``, ``3-conjunctions:1000@7``, ``all-conjunctions``, ``1-way+2-way``, or a file."""
         if Path(text).suffix.lower() in (".yaml", ".yml", ".json"):
             return cls.load(text, schema)
         made = [_from_spec(piece.strip(), schema) for piece in text.split("+")]
@@ -154,6 +157,24 @@ def random_conjunctions(schema: Schema, count: int, k: int = 3, seed: int = 0) -
     return Workload(schema, (random_batch(schema, int(count), int(k), int(seed)),), f"{k}-conjunctions:{count}@{seed}")
 
 
+def all_conjunctions(schema: Schema, columns: Sequence[str] | None = None) -> Workload:
+    """Every conjunction "column = its last value and ..." of any number of columns, none included: 2^d queries for d columns.
+
+    For columns of 0 and 1 these are the monotone conjunctions; the last value is the last ordinary one, OTHER and MISSING not counted.
+
+    Args:
+        schema: the table's public description.
+        columns: which columns, at most 22; all of them if not given.
+
+    Examples:
+        >>> work = all_conjunctions(Schema.from_domain(dict.fromkeys("abcdefghij", 2)))
+        >>> work.size, work.parts[0].describe(work.schema, 5)
+        (1024, 'a = 1 and c = 1')
+    """
+    part = AllConjunctions.of(schema, schema.names if columns is None else columns)
+    return Workload(schema, (part,), EVERY_CONJUNCTION if columns is None else "list")
+
+
 def _check_numbers(what: str, schema: Schema, k: Any, sample: Any, seed: Any) -> None:
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= len(schema):
         raise WorkloadError(f"k-way {what} of this table need k from 1 to {len(schema)}.")
@@ -173,11 +194,13 @@ def explicit(schema: Schema, *, columns: Iterable[Sequence[str]] = (), queries: 
 
 
 def _from_spec(text: str, schema: Schema) -> Workload:
+    if text == EVERY_CONJUNCTION:
+        return all_conjunctions(schema)
     match = SPEC.match(text)
     if not match:
         raise WorkloadError(
-            f"The workload {text!r} is not understood; write 3-way, 3-way:64@7 (64 random ones, seed 7), 3-conjunctions:1000@7 "
-            "or the path of a .yaml file."
+            f"The workload {text!r} is not understood; write 3-way, 3-way:64@7 (64 random ones, seed 7), 3-conjunctions:1000@7, "
+            f"{EVERY_CONJUNCTION} or the path of a .yaml file."
         )
     k, kind, sample, seed = match.groups()
     if kind == "conjunctions":

@@ -8,14 +8,15 @@ noise are not to be chased one by one, so without the sums what they say togethe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
 
-from understudy.errors import ParameterError
+from understudy.errors import NotSupported, ParameterError
 from understudy.privacy import Measurement
+from understudy.queries.base import QueryClass
 from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
@@ -111,6 +112,13 @@ class Evidence:
             assert isinstance(measurement.part, Symmetric)
             weight = 1 / float(measurement.sigma) ** 2
             yield QueryTarget(measurement.part, measurement.counts.astype(np.float64), np.full(measurement.part.size, weight))
+
+
+def check_fitted(mechanism: str, parts: Iterable[QueryClass]) -> None:
+    """Refuse, in a sentence and before anything is measured, what rows cannot be fitted to."""
+    for part in parts:
+        if not isinstance(part, (Conjunctions, Marginal, Symmetric)):
+            raise NotSupported(f"{mechanism} fits rows to marginals and single queries, not to {part.kind}; try 'fem' or 'mwem'.")
 
 
 def believed(noisy: np.ndarray, model: np.ndarray, sigma: float, sooner: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
