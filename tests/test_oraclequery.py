@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,13 @@ import understudy as us
 from understudy.checks import SMALL, check_mechanism, small_table
 from understudy.errors import NotSupported, ParameterError
 from understudy.game import Finding, Model, NoWatcher, Played
-from understudy.mechanisms import oraclequery
 from understudy.mechanisms.base import Brief
 from understudy.mechanisms.oraclequery import OracleQuery, every_conjunction
-from understudy.players.choosing import WorstSigned
+from understudy.players.choosing import PrivateBestResponse, WorstSigned
+from understudy.players.oracle import Records
 from understudy.privacy import Choice, Meter, ProcessLedger
 from understudy.privacy.accountant import Cost, total_cost
-from understudy.privacy.events import ExponentialDraws
+from understudy.privacy.events import ExponentialDraws, PerturbedArgmin
 from understudy.queries.base import Neighbours
 from understudy.queries.lattice import AllConjunctions
 from understudy.queries.symmetric import Literal
@@ -96,7 +97,7 @@ def test_the_error_falls_over_the_rounds_and_not_with_the_sign_turned(monkeypatc
     table = skewed()
     found = [error(play(table, BITS, "1-way", rounds=rounds)[0], table, BITS) for rounds in (2, 8, 60)]
     assert found[0] > 0.5 and found[2] < 0.5 * found[1] and found[2] < 0.08
-    monkeypatch.setattr(oraclequery, "LEARNERS", {"exponential": Backwards})
+    monkeypatch.setattr(OracleQuery, "query_player", lambda self, meter, parts, rho: Backwards(meter, parts, rho=rho))
     assert error(play(table, BITS, "1-way", rounds=60)[0], table, BITS) > 0.5
 
 
@@ -115,13 +116,74 @@ def test_it_keeps_the_contract_with_few_samples() -> None:
     check_mechanism(OracleQuery, samples=60)
 
 
+# ---------------------------------------------------------------------- responses that a solver finds on the private rows
+
+
+def test_a_response_by_optima_under_noise_learns_too() -> None:
+    table = skewed(20_000)
+    found = [error(play(table, BITS, "1-way", rho=Fraction(50), rounds=rounds, learner="rspm")[0], table, BITS) for rounds in (2, 50)]
+    assert found[0] > 0.5 and found[1] < 0.1
+
+
+def test_a_round_of_optima_costs_two_of_them_and_a_choice() -> None:
+    _, meter = play(skewed(500), BITS, "1-way", rounds=4, samples=5, learner="rspm")
+    kinds = [type(event) for event in meter.events]
+    assert kinds == [PerturbedArgmin, PerturbedArgmin, ExponentialDraws] * 3
+    assert Fraction(49, 100) < total_cost(meter.events).rho <= Fraction(1, 2)
+    assert all("unconditional" in event.what for event in meter.events if isinstance(event, PerturbedArgmin))
+
+
+def test_both_optima_point_at_what_is_most_wrong() -> None:
+    """With next to no noise: of records that have everything or nothing, the model of fair coins misses the longest conjunction."""
+    table = skewed(1000)
+    settings = {"neighbours": Neighbours.REPLACE_ONE, "ledger": ProcessLedger(), "certify": Fraction(0), "label": "test"}
+    meter = Meter(MemorySource(table, BITS), play=Cost(Fraction(10**9)), **settings)
+    coins = Records(BITS, np.array(list(product((0, 1), repeat=8)), np.int32))
+    player = PrivateBestResponse(meter, [every_conjunction(BITS)], rho=Fraction(10**6))
+    (choice,) = player.point(coins)
+    gaps = every_conjunction(BITS).counts(CodedRows(table, BITS.shape)).dense() / 1000 - coins.shares(every_conjunction(BITS))
+    assert isinstance(choice, Choice) and choice.sign == 1
+    query = choice.part.query(choice.index)
+    assert query is not None and len(query.literals) == 8 and gaps.argmax() == 255
+
+
+def test_a_solver_makes_the_promise_conditional_and_everything_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("ortools")
+    settings = {"learner": "rspm", "width": 2, "certifier": "cpsat", "rounds": 3, "samples": 5}
+    made = us.release(skewed(300), schema=BITS, epsilon=5, workload="1-way", mechanism="oraclequery", parameters=settings)
+    assert made.manifest["mechanism"]["conditional_on"] == "solver certificate (CP-SAT)"
+    made.save(tmp_path / "made")
+    assert "conditional on: solver certificate" in (tmp_path / "made" / "report.html").read_text()
+    assert any("conditional on solver certificate" in check.detail for check in us.verify(tmp_path / "made"))
+    own = us.release(skewed(300), schema=BITS, epsilon=5, workload="1-way", mechanism="oraclequery", parameters={"rounds": 3, "samples": 5})
+    assert own.manifest["mechanism"]["conditional_on"] is None
+
+
+def test_what_learners_cannot_do_is_refused_in_a_sentence_and_costs_nothing() -> None:
+    ledger = ProcessLedger()
+    for parameters, sentence in (
+        ({"learner": "prsma"}, r"prsma makes [\d,]+ solves"),
+        ({"width": 2}, "width belongs to the learner rspm"),
+        ({"learner": "rspm", "width": 2}, "use the certifier cpsat"),
+        ({"learner": "rspm", "certifier": "oracle"}, "no certifier"),
+    ):
+        with pytest.raises((NotSupported, ParameterError), match=sentence):
+            us.release(skewed(100), schema=BITS, epsilon=1, mechanism="oraclequery", parameters=parameters, ledger=ledger)
+    with pytest.raises(NotSupported, match="replace-one only"):
+        us.release(
+            skewed(100), schema=BITS, epsilon=1, delta=1e-6, neighbours="add-remove-one", mechanism="oraclequery",
+            parameters={"learner": "rspm"}, ledger=ledger,
+        )  # fmt: skip
+    assert not ledger.state.charges
+
+
 # ---------------------------------------------------------------------- refusals
 
 
 def test_other_learners_are_refused_in_a_sentence_and_cost_nothing() -> None:
     for learner in ("gradient", 7, None, ["exponential"]):
         ledger = ProcessLedger()
-        with pytest.raises(ParameterError, match=r"oraclequery has no learner .*; there are exponential\."):
+        with pytest.raises(ParameterError, match=r"oraclequery has no learner .*; there are exponential, rspm, prsma\."):
             us.release(small_table(), schema=SMALL, epsilon=1, mechanism="oraclequery", parameters={"learner": learner}, ledger=ledger)
         assert not ledger.state.charges
 

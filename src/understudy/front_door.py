@@ -187,6 +187,7 @@ def _manifest(
                 name: v if v is None or isinstance(v, (bool, int, float, str)) else str(v) for name, v in mechanism.parameters().items()
             },
             "reference": mechanism.reference,
+            "conditional_on": mechanism.conditional_on,
         },
         "neighbours": str(brief.neighbours),
         "rows": {"count": meter.rows, "public": not total, "sigma": str(total[0].sigma) if total else "0"},

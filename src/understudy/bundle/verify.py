@@ -105,7 +105,9 @@ def _promise(release: Release) -> tuple[bool, str]:
     epsilon = total.epsilon_at(Fraction(promised["delta"]))
     shown = f"{float(epsilon):.6g}" if epsilon is not None else "none"
     holds = total.fits(budget) and Fraction(promised["rho"]) == budget.rho
-    return holds, f"epsilon {shown} of {float(Fraction(promised['epsilon'])):.6g} at delta {float(Fraction(promised['delta'])):.3g}"
+    condition = release.manifest["mechanism"].get("conditional_on")
+    text = f"epsilon {shown} of {float(Fraction(promised['epsilon'])):.6g} at delta {float(Fraction(promised['delta'])):.3g}"
+    return holds, text if condition is None else f"{text}, conditional on {condition}"
 
 
 def _rows(release: Release) -> tuple[bool, str]:

@@ -157,6 +157,7 @@ def _summary(made: Release, folder: Path) -> dict[str, Any]:
         "epsilon": float(Fraction(manifest["budget"]["epsilon"])),
         "delta": float(Fraction(manifest["budget"]["delta"])),
         "epsilon_spent": manifest["spent"]["epsilon"],
+        "conditional_on": manifest["mechanism"].get("conditional_on"),
         "neighbours": manifest["neighbours"],
         "ledger": manifest["ledger"],
         "alpha": float(made.certificate.shown),

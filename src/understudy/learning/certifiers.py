@@ -8,6 +8,7 @@ class, and neither a search around it nor, in a small class, a look at every rul
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import itertools
 import math
@@ -19,12 +20,16 @@ from typing import ClassVar
 import numpy as np
 
 from understudy.errors import NotSupported, ParameterError
-from understudy.learning.base import Rule, RuleClass
+from understudy.learning.base import Points, Rule, RuleClass
+from understudy.learning.conjunctions import Conjunctions, Disjunctions
+from understudy.learning.counting import counting_of
+from understudy.learning.parities import Parities
 from understudy.oracles import child
 from understudy.oracles.outside import Worker
 
 FOREVER = 1e6  # seconds, twelve days: a limit of work ends a solve, never a clock
 MOST_LISTED = 4096
+MOST_LIFTED = 22
 LARGEST_SUM = 2**48  # of all costs, bonuses and noise: far below it a float still knows which whole number it means
 
 
@@ -88,6 +93,30 @@ class Listing(Certifier):
 
 
 @dataclass(frozen=True)
+class Counted(Certifier):
+    """Counts what every rule costs, separators and noise included: conjunctions, disjunctions and parities of up to 22 lifted coordinates.
+
+    In the lifted space literals and constants are attributes like others, so the class is the one without negations over them.
+    """
+
+    name: ClassVar[str] = "counting"
+    condition: ClassVar[str | None] = None
+
+    def check(self, of: RuleClass) -> None:
+        if not isinstance(of, (Conjunctions, Disjunctions, Parities)) or of.width is not None or of.lifted > MOST_LIFTED:
+            raise NotSupported(
+                "The certifier counting is for conjunctions, disjunctions and parities without a width, of at most "
+                f"{MOST_LIFTED} literals, negations included; use the certifier cpsat."
+            )
+
+    def solve(self, problem: Tilted) -> Solved | None:
+        counting = counting_of(dataclasses.replace(problem.of, attributes=problem.of.lifted, signed=False))
+        costs = counting.costs(Points(problem.lifted.astype(np.uint8), problem.cost))
+        best = int(np.argmin(costs))
+        return Solved(counting.rule(best), int(costs[best]))
+
+
+@dataclass(frozen=True)
 class Cpsat(Certifier):
     """OR-tools' CP-SAT in a fresh child process each time, on whole numbers throughout.
 
@@ -147,7 +176,7 @@ def is_small(of: RuleClass) -> bool:
     return sum(1 for _ in itertools.islice(of.rules(), MOST_LISTED + 1)) <= MOST_LISTED
 
 
-CERTIFIERS: dict[str, type[Certifier]] = {kind.name: kind for kind in (Listing, Cpsat)}
+CERTIFIERS: dict[str, type[Certifier]] = {kind.name: kind for kind in (Listing, Counted, Cpsat)}
 
 
 def certifier_of(given: str | Certifier) -> Certifier:

@@ -58,6 +58,11 @@ class Mechanism(ABC):
     relations: ClassVar[tuple[Neighbours, ...]] = tuple(Neighbours)  # which neighbours it is proved private for
     exempt: ClassVar[Mapping[str, str]] = {}  # checks of the conformance kit that do not apply, each with the reason
 
+    @property
+    def conditional_on(self) -> str | None:
+        """What its privacy rests on beside the proofs, such as a solver's certificate; None when on nothing."""
+        return None
+
     @abstractmethod
     def check(self, brief: Brief) -> None:
         """Raise NotSupported or ParameterError, in a sentence, if this cannot be served; nothing is charged yet."""

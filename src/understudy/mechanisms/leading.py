@@ -64,6 +64,10 @@ class Leading(Mechanism):
         """Who chooses, for ``rho`` a round."""
         return WorstSigned(meter, parts, rho=rho)
 
+    def usual_rounds(self, rho: Fraction, rows: int, parts: Sequence[QueryClass]) -> int:
+        """T from public numbers."""
+        return rounds_for(rho, rows, parts)
+
     def check(self, brief: Brief) -> None:
         check_whole(self.name, rounds=(2 if self.rounds is None else self.rounds, 2, 100_000))
         check_whole(self.name, samples=(1 if self.samples is None else self.samples, 1, 100_000))
@@ -77,7 +81,7 @@ class Leading(Mechanism):
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         parts = self.candidates(brief)
-        rounds = self.rounds or rounds_for(meter.left, meter.rows, parts)
+        rounds = self.rounds or self.usual_rounds(meter.left, meter.rows, parts)
         samples = self.samples or SAMPLES
         scale = float(self.scale or self.usual * math.sqrt(rounds))
         solver = Solver(oracle_of(self.oracle), rng)

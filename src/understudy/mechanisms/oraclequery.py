@@ -5,39 +5,42 @@ Neel, Roth and Wu (2019), Algorithm 1, section 4. The data player is Context-FTP
     x_j = argmax over x of  q_0(x) + ... + q_{t-1}(x) + sum over l of sigma_jl * literal_l(x),    sigma_jl from Laplace,
 
 over a separator set of the dual class, the single literals. The query player answers with a private best response, a conjunction or a
-negation that these records answer too low: the paper's (PBR) has a sign error, by which both of its candidates are the worst responses,
-and charges 3 epsilon_0 for what costs 4. Here it is one draw of the exponential mechanism over all of them, whose privacy depends on no
-oracle. What is chosen from is the class, whatever the workload; the workload is what is answered and certified.
+negation that these records answer too low. What is chosen from is the class, whatever the workload; the workload is what is answered and
+certified. The best response is a learner's:
+
+    exponential   one draw of the exponential mechanism over all conjunctions and negations; no oracle touches private rows
+    rspm          the paper's: two optima under noise on the private rows, and a choice between them (``PrivateBestResponse``)
+    prsma         the paper's robust one; its plan says that no table is large enough, and it refuses
+
+The paper's best response has a sign error, by which both candidates are the worst responses, and charges 3 epsilon_0 for what costs 4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from understudy.errors import NotSupported, ParameterError
 from understudy.game import QueryPlayer
-from understudy.mechanisms.base import Brief
+from understudy.learning import prsma
+from understudy.learning.certifiers import Certifier, certifier_of
+from understudy.learning.conjunctions import Conjunctions
+from understudy.mechanisms.base import Brief, Mechanism
 from understudy.mechanisms.leading import Leading
-from understudy.players.choosing import WorstSigned
+from understudy.players.choosing import PrivateBestResponse
 from understudy.players.measuring import one_way
 from understudy.players.oracle import Perturbation, laplace
-from understudy.privacy import Meter
-from understudy.queries.base import QueryClass
+from understudy.privacy import Budget, Meter
+from understudy.privacy.accountant import Cost
+from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.lattice import MOST_LITERALS, AllConjunctions
 from understudy.queries.separator import separator
 from understudy.schema import Schema
 
-
-class Learner(Protocol):
-    """A private best response: made once, it then chooses once a round."""
-
-    def __call__(self, meter: Meter, parts: Sequence[QueryClass], *, rho: Fraction) -> QueryPlayer: ...
-
-
-LEARNERS: Mapping[str, Learner] = {"exponential": WorstSigned}
+LEARNERS = ("exponential", "rspm", "prsma")
+MOST_RSPM_ROUNDS = 400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,18 +51,26 @@ class OracleQuery(Leading):
     would not tell all records apart. The other parameters are those of :class:`Leading`.
 
     Attributes:
-        learner: the private best response; ``exponential`` compares all conjunctions and negations.
+        learner: the private best response: exponential, rspm or prsma.
+        width: for rspm, at most so many literals in a response; ``None`` for any number.
+        certifier: for rspm, who proves that a response is the best: counting (our own, unconditional) or cpsat (needed with a width).
     """
 
     learner: str = "exponential"
+    width: int | None = None
+    certifier: str | Certifier = "counting"
 
     name: ClassVar[str] = "oraclequery"
     summary: ClassVar[str] = "all conjunctions of up to 22 columns, however long; selects the worst of them and measures nothing"
     reference: ClassVar[str] = "Neel, Roth and Wu, FOCS 2019, Algorithm 1, with corrections"
     usual: ClassVar[float] = 0.4  # from invented tables of 10 and 16 correlated columns of 0 and 1
 
+    @property
+    def conditional_on(self) -> str | None:
+        return certifier_of(self.certifier).condition if self.learner == "rspm" else None
+
     def check(self, brief: Brief) -> None:
-        if not isinstance(self.learner, str) or self.learner not in LEARNERS:
+        if self.learner not in LEARNERS:
             raise ParameterError(f"oraclequery has no learner {self.learner!r}; there are {', '.join(LEARNERS)}.")
         literals = sum(brief.schema.shape) - len(brief.schema)
         if not 1 <= literals <= MOST_LITERALS:
@@ -67,13 +78,35 @@ class OracleQuery(Leading):
                 f"oraclequery plays over all conjunctions of 1 to {MOST_LITERALS} literals, one for each value of a column but its first, "
                 f"and this table has {literals:,}; use fewer columns or wider bins, or the mechanism 'fem'."
             )
+        if self.learner != "exponential" and brief.neighbours is not Neighbours.REPLACE_ONE:
+            raise NotSupported(f"The learner {self.learner} is proved private under replace-one only; use the learner exponential.")
+        if self.learner == "rspm":
+            certifier_of(self.certifier).check(Conjunctions(attributes=literals, signed=False, width=self.width))
+        elif self.width is not None:
+            raise ParameterError("width belongs to the learner rspm.")
         super().check(brief)
+
+    def settled(self, brief: Brief, budget: Budget, rho: Fraction, rows: int | None) -> tuple[Mechanism, Cost]:
+        if self.learner == "prsma" and rows is not None and budget.epsilon is not None and budget.delta is not None:
+            # Even one response that spends the whole promise: what a play needs is far more.
+            needs = prsma.plan(rows, budget.epsilon, budget.delta)
+            raise NotSupported(
+                f"With this promise prsma makes {needs.solves:,} solves on {needs.blocks:,} blocks of {needs.block_rows:,} rows for one "
+                "response, and a play has dozens; use the learner exponential, which is as robust and needs none."
+            )
+        return super().settled(brief, budget, rho, rows)
 
     def candidates(self, brief: Brief) -> Sequence[QueryClass]:
         return [every_conjunction(brief.schema)]
 
     def query_player(self, meter: Meter, parts: Sequence[QueryClass], rho: Fraction) -> QueryPlayer:
-        return LEARNERS[self.learner](meter, parts, rho=rho)
+        if self.learner == "rspm":
+            return PrivateBestResponse(meter, parts, rho=rho, width=self.width, certifier=self.certifier)
+        return super().query_player(meter, parts, rho)
+
+    def usual_rounds(self, rho: Fraction, rows: int, parts: Sequence[QueryClass]) -> int:
+        usual = super().usual_rounds(rho, rows, parts)
+        return min(usual, MOST_RSPM_ROUNDS) if self.learner == "rspm" else usual
 
     def perturbation(self, brief: Brief, scale: float) -> Perturbation:
         return laplace(brief.schema, separator(one_way(brief.schema), brief.schema), scale)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from understudy.game import Finding, Model
+from understudy.learning.base import Points, Rule
+from understudy.learning.certifiers import Certifier
+from understudy.learning.conjunctions import Conjunctions
+from understudy.learning.task import Attribute, Task
 from understudy.players.measuring import single
-from understudy.players.oracle import Growing, any_query
+from understudy.players.oracle import Growing, Records, any_query
 from understudy.privacy import Choice, Meter
+from understudy.privacy.argmin import WEIGHT
 from understudy.privacy.resampling import milestone
 from understudy.queries.base import QueryClass
+from understudy.queries.lattice import AllConjunctions
+
+CHOICE_SHARE = Fraction(1, 10)  # of a round, for choosing between two optima
 
 
 class WorstSigned:
@@ -67,6 +76,39 @@ class KeptQueries:
             settings = {"kappa": self._kappa, "gamma": gamma_after(records)}
             self._slots = self._meter.resample(self._parts, shares, self._slots, satisfied, records=records, **settings)
         return list(self._slots)
+
+
+class PrivateBestResponse:
+    """The conjunctions that the model answers most too low and most too high, each a private optimum, and one selection between them.
+
+    With n rows and a model of shares, the first minimises -W q(D) + W n q(model), the second the opposite; W q(D) is what the private rows
+    pay, the rest are public points. The price of a round is that of two optima of epsilon each, epsilon^2, and of the selection.
+    """
+
+    def __init__(
+        self, meter: Meter, parts: Sequence[QueryClass], *, rho: Fraction, width: int | None = None, certifier: str | Certifier = "counting"
+    ) -> None:
+        (part,) = parts
+        assert isinstance(part, AllConjunctions)
+        self._meter, self._part, self._certifier = meter, part, certifier
+        self._attributes = tuple(Attribute(x.column, frozenset([x.value]), f"{x.column}={x.value}") for x in part.literals)
+        self._of = Conjunctions(attributes=len(self._attributes), signed=False, width=width)
+        self._for_choice = rho * CHOICE_SHARE
+        self._epsilon = Fraction(math.isqrt(math.floor((rho - self._for_choice) * 2**80)), 2**40)  # rounded down
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        assert isinstance(model, Records)
+        found = [self._best(model, under=under) for under in (True, False)]
+        parts = list(dict.fromkeys(self._part.around(sum(1 << e for e in rule)) for rule in found))
+        return self._meter.select(parts, [model.shares(part) for part in parts], rho=self._for_choice, signed=True)
+
+    def _best(self, model: Records, *, under: bool) -> Rule:
+        task = Task(self._attributes, under)  # rows that should be counted, or should not
+        columns = tuple(range(model.codes.shape[1]))
+        bits, counts = np.unique(task.bits(model.codes, columns), axis=0, return_counts=True)
+        whole = np.rint(WEIGHT * self._meter.rows * counts / len(model.codes)).astype(np.int64)
+        public = Points(bits, whole if under else -whole)
+        return self._meter.argmin(task, self._of, epsilon=self._epsilon, certifier=self._certifier, public=public)
 
 
 def gamma_after(records: int) -> Fraction:
