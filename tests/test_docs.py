@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,20 @@ def test_the_page_on_wide_tables_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     for block in blocks("docs/wide.md", "python"):
         exec(compile(block, "docs/wide.md", "exec", dont_inherit=True), {})
     assert all(check.holds for check in us.verify(tmp_path / "films"))
+
+
+def test_the_page_on_learning_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    people(tmp_path)
+    namespace: dict[str, Any] = {}
+    for block in blocks("docs/learning.md", "python"):
+        exec(compile(block, "docs/learning.md", "exec", dont_inherit=True), namespace)
+    said = capsys.readouterr().out
+    assert said.startswith("a and not c\n") and "x0 and not x2 unconditional" in said and "206 242" in said
+    (tmp_path / "rule.json").unlink()
+    (line,) = blocks("docs/learning.md", "sh")
+    result = CliRunner().invoke(main, shlex.split(line)[1:])
+    assert result.exit_code == 0, result.output
 
 
 def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

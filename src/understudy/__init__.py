@@ -13,6 +13,7 @@ The rooms, in the order the data flows (``docs/design.md`` has the reasons):
     bundle/       8  the release as a folder: rows, answers, certificate, manifest, report; ``verify``
     cli/          9  the command
     front_door.py    ``release()``, the one way in
+    learning/        ``learn()``: a private rule that predicts a yes/no label; estimators for scikit-learn
     plan.py          ``plan()``: what to expect, before anything is spent
     project.py       ``project()``: rows from noisy tables that come from elsewhere
     tally.py         counting coded rows: the two verbs of sources and of released rows
@@ -39,6 +40,8 @@ from understudy.errors import (
     WorkloadError,
 )
 from understudy.front_door import release
+from understudy.learning.learn import learn
+from understudy.learning.learned import Learned
 from understudy.mechanisms.base import Mechanism, available_mechanisms
 from understudy.plan import Plan, plan
 from understudy.privacy import Budget, Certificate, FileLedger, Measurement
@@ -60,6 +63,7 @@ __all__ = [
     "Certificate",
     "FileLedger",
     "InputError",
+    "Learned",
     "LedgerDamaged",
     "Literal",
     "Marginal",
@@ -85,6 +89,7 @@ __all__ = [
     "at_least",
     "available_mechanisms",
     "explicit",
+    "learn",
     "marginals",
     "parity",
     "plan",

@@ -33,6 +33,8 @@ from understudy.cli.progress import RichWatcher
 from understudy.errors import BundleError, ParameterError, ReleaseFailed, UnderstudyError
 from understudy.front_door import check_columns
 from understudy.front_door import release as make_release
+from understudy.learning.learn import learn as learn_rule
+from understudy.learning.learned import Learned
 from understudy.mechanisms.base import available_mechanisms
 from understudy.plan import plan as make_plan
 from understudy.privacy import Budget, FileLedger
@@ -218,6 +220,72 @@ def plan(as_json: bool, parameters: tuple[str, ...], **options: Any) -> None:
     out.print(table)
     for warning in made.warnings:
         out.print(f"Warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
+@main.command()
+@click.argument("table")
+@click.option("--schema", required=True, help="The table's public description, as for 'release'.")
+@click.option("--label", required=True, help="The yes/no question to answer: 'income = >50K', 'age >= 40', or a yes/no column.")
+@click.option("--epsilon", required=True, help="The privacy promise; smaller is more private.")
+@click.option("--attribute", "attributes", multiple=True, help="A question that rules may ask; may be repeated. Default: every value.")
+@click.option("--rules", default="conjunctions", show_default=True, help="Or disjunctions, parities, halfspaces, decision-lists.")
+@click.option("--width", type=int, help="At most so many literals, or questions of a list, in a rule.")
+@click.option("--unsigned", is_flag=True, help="Without negations.")
+@click.option("--method", default="exponential", show_default=True, help="Or rspm (conditional on a solver), prsma (toy sizes).")
+@click.option("--certifier", default="cpsat", show_default=True, help="Who solves and proves, for rspm and prsma: cpsat or listing.")
+@click.option("--delta", help="For prsma.")
+@click.option("--report", default="0.1", show_default=True, help="The share of epsilon for telling how often the rule is wrong.")
+@click.option("--ledger", help="The file that keeps what was spent; beside the data if not given.")
+@click.option("--out", "file", help="A new file for the rule (JSON).")
+@json_option
+@speaks_plainly
+def learn(table: str, unsigned: bool, attributes: tuple[str, ...], file: str | None, as_json: bool, **options: Any) -> None:
+    """Learn a rule that answers a yes/no question about the rows of TABLE."""
+    if file is not None:
+        _prepare_file(Path(file))
+    made = learn_rule(table, attributes=attributes or None, signed=not unsigned, **options)
+    if file is not None:
+        try:
+            made.save(file)
+        except BundleError as problem:
+            raise ReleaseFailed(f"{problem} The rule had been learnt, so its whole budget counts as spent.") from None
+    if as_json:
+        print(json.dumps({**made.to_dict(), "file": file}))
+        return
+    shown = _learnt(made)
+    for name, value in shown.items():
+        out.print(f"[bold]{escape(name.ljust(max(map(len, shown))))}[/bold]  {escape(value)}", soft_wrap=True, highlight=False)
+    if file is not None:
+        out.print(f"Wrote {file}; read it with understudy.Learned.load.", markup=False, soft_wrap=True)
+
+
+def _prepare_file(place: Path) -> None:
+    """Refuse a place that cannot be written before a budget is spent on what could not be saved."""
+    if place.exists():
+        raise ParameterError(f"The file {str(place)!r} exists; name a new one.")
+    try:
+        place.touch()
+        place.unlink()
+    except OSError as problem:
+        raise ParameterError(f"The file {str(place)!r} cannot be written ({problem.strerror}); name another one.") from None
+
+
+def _learnt(made: Learned) -> dict[str, str]:
+    """A rule for a reader."""
+    manifest = made.manifest
+    promise, told, delta = manifest["guarantee"], manifest["mistakes"], Fraction(manifest["guarantee"]["delta"])
+    also = f", delta {float(delta):.3g}" if delta else ""
+    wrong = "not told (--report 0)"
+    if told is not None:
+        wrong = (
+            f"{told['share']:.2%} of {manifest['rows']:,} rows; {told['confidence']:.0%} interval {told['low']:.2%} to {told['high']:.2%}"
+        )
+    return {
+        manifest["label"]: made.words,
+        "wrong": wrong,
+        "guarantee": f"epsilon {float(Fraction(promise['epsilon'])):.6g}{also} for one row ({promise['neighbours']}), {promise['reads']}",
+        "spent": f"rho {float(Fraction(manifest['spent']['rho'])):.6g}{also}, in the ledger {manifest['ledger']}",
+    }
 
 
 @main.command()

@@ -56,6 +56,9 @@ class RuleClass(ABC):
                 raise ParameterError(f"{self.name} need {what} to be a whole number from {least} to {MOST_ATTRIBUTES}.")
         if not isinstance(self.signed, (bool, np.bool_)):
             raise ParameterError(f"{self.name} need signed to be true or false.")
+        for name, value in list(vars(self).items()):
+            if isinstance(value, np.generic):  # NumPy's own numbers cannot be written to a file
+                object.__setattr__(self, name, value.item())
 
     # ------------------------------------------------------------------ what a rule says
 

@@ -27,6 +27,7 @@ from understudy.learning.parities import Parities
 
 MOST_RULES = 2**24
 MOST_PATTERN_RULES = 300_000  # to list when looking for the different functions of k attributes
+MOST_PATTERN_CELLS = 2**27  # those rules times the 2^k points that each is asked about
 
 
 class Counting(ABC):
@@ -113,7 +114,7 @@ class Juntas(Counting):
 
     def __init__(self, of: RuleClass, width: int) -> None:
         self._class, self._width = of, min(width, of.attributes)
-        self._patterns = [patterns(small_class(of, k), k) for k in range(self._width + 1)]
+        self._patterns = [functions(of, k) for k in range(self._width + 1)]
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -153,7 +154,8 @@ def small_class(of: RuleClass, attributes: int) -> RuleClass:
 @lru_cache(maxsize=64)
 def patterns(of: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
     """(what they say on all 2^k points, one rule of each) of the different functions that depend on all of k attributes."""
-    if sum(1 for _ in itertools.islice(of.rules(), MOST_PATTERN_RULES + 1)) > MOST_PATTERN_RULES:
+    most = min(MOST_PATTERN_RULES, MOST_PATTERN_CELLS >> of.attributes)
+    if sum(1 for _ in itertools.islice(of.rules(), most + 1)) > most:
         raise NotSupported(f"Rules of {of.name} about {k} attributes are too many to list; ask for a smaller width.")
     d = of.attributes
     points = np.asarray(list(itertools.product((0, 1), repeat=d)), np.uint8)
@@ -167,6 +169,32 @@ def patterns(of: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
     return tables[kept].reshape(len(kept), -1)[:, : 2**k], [rules[i] for i in kept]
 
 
+def functions(of: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
+    """Those patterns that a rule of the class can say: a conjunction of one literal is never "never", which takes two."""
+    small = small_class(of, k)
+    tables, rules = patterns(small, k)
+    kept = [i for i, rule in enumerate(rules) if of.contains(of.renamed(rule, range(small.attributes), small))]
+    return tables[kept], [rules[i] for i in kept]
+
+
+@lru_cache(maxsize=256)
+def widest(of: RuleClass) -> int | None:
+    """The largest width at which all rules can be counted; None where no width is needed. A function of the class alone, so public."""
+    free = dataclasses.replace(of, width=None)
+    if isinstance(free, (Conjunctions, Disjunctions, Parities)) and _can_be_counted(free):
+        return None
+    fitting = itertools.takewhile(lambda width: _can_be_counted(dataclasses.replace(of, width=width)), range(1, of.attributes + 1))
+    return max(fitting, default=1)
+
+
+def _can_be_counted(of: RuleClass) -> bool:
+    try:
+        counting_of(of)
+    except NotSupported:
+        return False
+    return True
+
+
 def counting_of(of: RuleClass) -> Counting:
     """All rules of a class; raises, in a sentence, when they are too many."""
     if of.width is None and isinstance(of, (Conjunctions, Disjunctions)):
@@ -175,7 +203,7 @@ def counting_of(of: RuleClass) -> Counting:
         size = 2**of.lifted
     else:
         width = of.attributes if of.width is None else min(of.width, of.attributes)
-        size = sum(len(patterns(small_class(of, k), k)[0]) * math.comb(of.attributes, k) for k in range(width + 1))
+        size = sum(len(functions(of, k)[0]) * math.comb(of.attributes, k) for k in range(width + 1))
     if size > MOST_RULES:
         raise NotSupported(
             f"There are {size:,} {of.name} of {of.attributes} attributes, and at most {MOST_RULES:,} can be counted; "

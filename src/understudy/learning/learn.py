@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from fractions import Fraction
@@ -15,30 +13,27 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from understudy.errors import NotCertified, ParameterError, ReleaseFailed, UnderstudyError
 from understudy.front_door import as_schema, ledger_for
 from understudy.learning import prsma
-from understudy.learning.base import Rule, RuleClass
 from understudy.learning.certifiers import Certifier, certifier_of
-from understudy.learning.classes import rule_classes
+from understudy.learning.classes import rule_class
 from understudy.learning.counting import counting_of
+from understudy.learning.learned import Learned
 from understudy.learning.task import Attribute, Task
 from understudy.privacy import Meter
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
-from understudy.privacy.argmin import perturbation
+from understudy.privacy.argmin import WEIGHT, perturbation
 from understudy.privacy.budget import exact, exact_epsilon
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.meter import public_rows
+from understudy.privacy.requests import check_sums, check_task, checked_epsilon
 from understudy.queries.base import Neighbours
 from understudy.schema import Schema
-from understudy.schema.cells import read_objects
 from understudy.sources import open_source
 
 CONFIDENCE = 0.95
-FORMAT = "understudy rule 1"
 
 
 class Method(StrEnum):
@@ -47,45 +42,6 @@ class Method(StrEnum):
     EXPONENTIAL = "exponential"  # over every rule, by exact counting: unconditional
     RSPM = "rspm"  # the best under noise, by a solver: conditional on its certificate
     PRSMA = "prsma"  # the same in blocks, robust to failing solves: toy sizes
-
-
-@dataclass(frozen=True)
-class Learned:
-    """A rule that may be published, and how it was learnt. Everything in it is a released value."""
-
-    schema: Schema
-    task: Task
-    of: RuleClass
-    rule: Rule
-    manifest: dict[str, Any] = field(repr=False)
-
-    @property
-    def words(self) -> str:
-        """The rule as a sentence."""
-        return self.of.words(self.rule, self.task.names)
-
-    def predict(self, table: Any) -> np.ndarray:
-        """What the rule says of rows (bool): anything with columns by name, such as a DataFrame or a dict of lists."""
-        wanted = sorted({a.column for a in self.task.attributes})
-        columns = [self.schema.columns[c] for c in wanted]
-        codes = np.stack([column.encode(read_objects(list(table[column.name]))) for column in columns], axis=1)
-        return self.of.predict(self.rule, self.task.bits(codes, wanted))
-
-    def save(self, path: str | Path) -> None:
-        """Write everything as JSON."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
-
-    def to_dict(self) -> dict[str, Any]:
-        asked = [{"column": self.schema.names[a.column], "codes": sorted(a.codes), "name": a.name} for a in self.task.attributes]
-        return {
-            "format": FORMAT,
-            "words": self.words,
-            "schema": self.schema.to_dict(),
-            "attributes": asked,
-            "class": {"name": self.of.name, **{k: v for k, v in vars(self.of).items() if k != "attributes"}},
-            "rule": list(self.rule),
-            "manifest": self.manifest,
-        }
 
 
 def learn(
@@ -135,6 +91,7 @@ def learn(
         NotCertified: the solver gave no proof that holds; the charge stays.
 
     Examples:
+        >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> x = rng.integers(0, 2, (2000, 4))
         >>> rows = np.column_stack([x, x[:, 0] & (1 - x[:, 2])])
@@ -153,6 +110,9 @@ def learn(
     for_report = promised * share
     for_rule = promised - for_report
     by = certifier_of(certifier)
+    check_task(task, of, schema.shape)
+    for part in (for_rule, for_report) if for_report else (for_rule,):
+        checked_epsilon(part)
     if how is Method.EXPONENTIAL:
         counting_of(of)
     else:
@@ -163,6 +123,7 @@ def learn(
     rows = public_rows(source)
     if rows == 0:
         raise ParameterError("The table is empty; there is nothing to learn.")
+    check_sums(rows, task, WEIGHT)
     blocks = prsma.checked_plan(rows, for_rule, exact(delta, "delta")) if how is Method.PRSMA else None
     spent = (for_rule / 2) ** 2 / 2 if how is Method.EXPONENTIAL else for_rule**2 / 2
     allowed = Cost(spent + for_report**2 / 2, delta=blocks.delta if blocks else Fraction(0))
@@ -202,17 +163,6 @@ def learn(
     manifest = _manifest(meter.events, rows, task, how, by, promised, blocks.delta if blocks else Fraction(0), told)
     manifest["ledger"] = book.where
     return Learned(schema, task, of, rule, manifest)
-
-
-def rule_class(name: str, **parameters: Any) -> RuleClass:
-    """A class of rules by name."""
-    known = rule_classes()
-    if not isinstance(name, str) or name not in known:
-        raise ParameterError(f"There are no rules called {name!r}; there are {', '.join(known)}.")
-    try:
-        return known[name](**parameters)
-    except TypeError:
-        raise ParameterError(f"{name} do not have all of the parameters {', '.join(parameters)}.") from None
 
 
 def _method(given: str) -> Method:

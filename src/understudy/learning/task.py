@@ -33,8 +33,8 @@ class Attribute:
         """
         match = COMPARED.match(text)
         if text in schema.names or not match:
-            column = schema.columns[schema.position(text.strip())]
-            return cls(schema.position(column.name), frozenset([column.values - 1]), text.strip())
+            position = schema.position(text if text in schema.names else text.strip())
+            return cls(position, frozenset([schema.columns[position].values - 1]), text.strip())
         name, sign, value = match.groups()
         position = schema.position(name)
         return cls(position, frozenset(_codes(schema.columns[position], sign, value)), text.strip())

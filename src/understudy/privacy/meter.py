@@ -49,6 +49,7 @@ from understudy.privacy.requests import (
     check_shares,
     check_sizes,
     check_sums,
+    check_task,
     checked_certifier,
     checked_epsilon,
     checked_points,
@@ -455,7 +456,7 @@ class Meter:
         noisy = perturbation(task, of, checked_epsilon(epsilon), noise_on, weight, gap)
         by = checked_certifier(certifier, of)
         extra = checked_points(public, of)
-        check_sums(self.rows, noisy)
+        check_sums(self.rows, task, noisy.weight)
         self._play.charge(noisy.event(f"argmin over {of.name} of {of.attributes} attributes, {by.reads}"))
         rule = solve(noisy, together(self._labelled(task).points(task.costs, noisy.weight), extra), by, self._noise)
         if rule is None:
@@ -481,7 +482,7 @@ class Meter:
         if not plan.block_rows:
             raise ParameterError(f"{plan.blocks:,} blocks need at least as many rows; the table has {plan.rows:,}.")
         noisy = perturbation(task, of, plan.run_epsilon, noise_on, weight, 0)
-        check_sums(self.rows, noisy)
+        check_sums(self.rows, task, noisy.weight)
         extra = checked_points(public, of)
         what = f"argmin over {of.name} in {plan.blocks:,} blocks, {by.reads}"
         self._play.charge(ev.ApproximateDP(what=what, epsilon=plan.epsilon, delta=plan.delta))
@@ -490,9 +491,7 @@ class Meter:
     def _check_learning(self, task: Task, of: RuleClass) -> None:
         if self.neighbours is not Neighbours.REPLACE_ONE:
             raise NotSupported("Learning is proved private for replace-one neighbours only.")
-        if not isinstance(task, Task) or not isinstance(of, RuleClass) or of.attributes != len(task.attributes):
-            raise ParameterError("Learning needs a Task, and a class of rules over as many attributes as the task has.")
-        check_measurable([self._task_table(task)], False)
+        check_task(task, of, self._open_source().shape)
 
     def _task_table(self, task: Task) -> Marginal:
         shape = self._open_source().shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,7 +12,8 @@ import numpy as np
 from understudy.errors import NotSupported, ParameterError
 from understudy.learning.base import Points, RuleClass
 from understudy.learning.certifiers import LARGEST_SUM, Certifier, certifier_of
-from understudy.privacy.argmin import LEAST_EPSILON, Perturbation
+from understudy.learning.task import Task
+from understudy.privacy.argmin import LEAST_EPSILON
 from understudy.privacy.budget import MOST_EPSILON
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
@@ -103,9 +105,20 @@ def checked_certifier(given: str | Certifier, of: RuleClass) -> Certifier:
     return by
 
 
-def check_sums(rows: int, noisy: Perturbation) -> None:
+def check_task(task: Task, of: RuleClass, shape: Sequence[int]) -> None:
+    """That a class fits its task, and that the task's columns can be counted together."""
+    if not isinstance(task, Task) or not isinstance(of, RuleClass) or of.attributes != len(task.attributes):
+        raise ParameterError("Learning needs a Task, and a class of rules over as many attributes as the task has.")
+    if math.prod(shape[c] for c in task.columns) > LARGEST_TABLE:
+        raise NotSupported(
+            f"The {len(task.columns)} columns of the attributes and the label have more than 2^62 possible combinations, too many to "
+            "number; name fewer attributes, or use wider bins."
+        )
+
+
+def check_sums(rows: int, task: Task, weight: int) -> None:
     """That what all rows cost together is far from what a solver's arithmetic carries, whatever the rows are."""
-    if rows * noisy.weight * noisy.top > LARGEST_SUM // 4:
+    if rows * weight * max(task.costs) > LARGEST_SUM // 4:
         raise ParameterError(f"With {rows:,} rows and these costs, weight must be smaller.")
 
 

@@ -1,0 +1,116 @@
+"""A rule that was learnt: what it says of rows, and the file that holds it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.errors import BundleError, UnderstudyError
+from understudy.learning.base import Rule, RuleClass
+from understudy.learning.classes import rule_class
+from understudy.learning.task import Attribute, Task
+from understudy.schema import Schema
+from understudy.schema.cells import Cells, read_cells, read_objects
+
+FORMAT = "understudy rule 1"
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A rule that may be published, and how it was learnt. Everything in it is a released value."""
+
+    schema: Schema
+    task: Task
+    of: RuleClass
+    rule: Rule
+    manifest: dict[str, Any] = field(repr=False)
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence."""
+        return self.of.words(self.rule, self.task.names)
+
+    def predict(self, table: Any) -> np.ndarray:
+        """What the rule says of rows (bool): anything with columns by name, such as a DataFrame or a dict of lists."""
+        wanted = sorted({a.column for a in self.task.attributes})
+        columns = [self.schema.columns[c] for c in wanted]
+        codes = np.stack([column.encode(_cells_of(table[column.name])) for column in columns], axis=1)
+        return self.of.predict(self.rule, self.task.bits(codes, wanted))
+
+    # ------------------------------------------------------------------ the file
+
+    def save(self, path: str | Path) -> None:
+        """Write everything as JSON; :meth:`load` reads it back."""
+        try:
+            Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+        except OSError as problem:
+            raise BundleError(f"The rule could not be written to {str(path)!r} ({problem.strerror or type(problem).__name__}).") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Learned:
+        """Read a rule back; refuses a file whose parts do not fit each other."""
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as problem:
+            raise BundleError(f"The rule {str(path)!r} cannot be read ({problem.strerror or type(problem).__name__}).") from None
+        except (ValueError, RecursionError):
+            raise BundleError(f"{str(path)!r} is not a rule: it is not valid JSON. Get the file again.") from None
+        return cls.from_dict(data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in plain values, which :meth:`from_dict` reads back to an equal rule."""
+        label = self.task.label
+        return {
+            "format": FORMAT,
+            "words": self.words,
+            "schema": self.schema.to_dict(),
+            "attributes": [_question(asked, self.schema) for asked in self.task.attributes],
+            "label": _question(label, self.schema) if isinstance(label, Attribute) else bool(label),
+            "class": {"name": self.of.name, **{k: v for k, v in vars(self.of).items() if k != "attributes"}},
+            "rule": list(self.rule),
+            "manifest": self.manifest,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Learned:
+        """The inverse of :meth:`to_dict`."""
+        try:
+            made = cls._read_parts(data)
+            sound = made.of.contains(made.rule) and json.loads(json.dumps(made.to_dict())) == data
+        except UnderstudyError as problem:
+            raise BundleError(f"This rule does not fit together: {problem}") from None
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
+            sound = False
+        if not sound:
+            raise BundleError("This rule cannot be read; it was changed, is incomplete, or was written by another version. Get it again.")
+        return made
+
+    @classmethod
+    def _read_parts(cls, data: Mapping[str, Any]) -> Learned:
+        schema = Schema.from_dict(data["schema"])
+        asked = tuple(_attribute(entry, schema) for entry in data["attributes"])
+        label = data["label"]
+        task = Task(asked, label if isinstance(label, bool) else _attribute(label, schema), tuple(data["manifest"]["costs"]))
+        of = rule_class(data["class"]["name"], attributes=len(asked), **{k: v for k, v in data["class"].items() if k != "name"})
+        return cls(schema, task, of, tuple(data["rule"]), data["manifest"])
+
+
+def _question(asked: Attribute, schema: Schema) -> dict[str, Any]:
+    return {"column": schema.names[asked.column], "codes": sorted(asked.codes), "name": asked.name}
+
+
+def _attribute(entry: Mapping[str, Any], schema: Schema) -> Attribute:
+    position = schema.position(entry["column"])
+    if not all(isinstance(code, int) and 0 <= code < schema.columns[position].size for code in entry["codes"]):
+        raise ValueError("codes that the column does not have")
+    return Attribute(position, frozenset(entry["codes"]), entry["name"])
+
+
+def _cells_of(column: Any) -> Cells:
+    return read_cells(column) if isinstance(column, (pa.Array, pa.ChunkedArray)) else read_objects(column)
