@@ -114,6 +114,8 @@ def learn(
     for part in (for_rule, for_report) if for_report else (for_rule,):
         checked_epsilon(part)
     if how is Method.EXPONENTIAL:
+        if noise_on is not None:
+            raise ParameterError("noise_on belongs to rspm and prsma; the method exponential adds no noise to descriptions.")
         counting_of(of)
     else:
         by.check(of)
