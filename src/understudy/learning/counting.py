@@ -26,6 +26,7 @@ from understudy.learning.halfspaces import Halfspaces
 from understudy.learning.parities import Parities
 
 MOST_RULES = 2**24
+USUAL_RULES, USUAL_PATTERN_RULES = 2**21, 60_000  # where nobody said how wide: a fit then takes seconds
 MOST_PATTERN_RULES = 300_000  # to list when looking for the different functions of k attributes
 MOST_PATTERN_CELLS = 2**27  # those rules times the 2^k points that each is asked about
 
@@ -177,33 +178,34 @@ def functions(of: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
     return tables[kept], [rules[i] for i in kept]
 
 
+def size_of(of: RuleClass) -> int:
+    """How many rules of a class there are to count; raises NotSupported if even that takes too long to say."""
+    if of.width is None and isinstance(of, (Conjunctions, Disjunctions)):
+        return (2 + of.signed) ** of.attributes + of.signed
+    if of.width is None and isinstance(of, Parities):
+        return 2**of.lifted
+    width = of.attributes if of.width is None else min(of.width, of.attributes)
+    return sum(len(functions(of, k)[0]) * math.comb(of.attributes, k) for k in range(width + 1))
+
+
 @lru_cache(maxsize=256)
 def widest(of: RuleClass) -> int | None:
-    """The largest width at which all rules can be counted; None where no width is needed. A function of the class alone, so public."""
+    """The largest width at which counting takes seconds; None where no width is needed. A function of the class alone, so public."""
     free = dataclasses.replace(of, width=None)
-    if isinstance(free, (Conjunctions, Disjunctions, Parities)) and _can_be_counted(free):
+    if isinstance(free, (Conjunctions, Disjunctions, Parities)) and size_of(free) <= USUAL_RULES:
         return None
-    fitting = itertools.takewhile(lambda width: _can_be_counted(dataclasses.replace(of, width=width)), range(1, of.attributes + 1))
-    return max(fitting, default=1)
-
-
-def _can_be_counted(of: RuleClass) -> bool:
-    try:
-        counting_of(of)
-    except NotSupported:
-        return False
-    return True
+    best = 1
+    for width in range(2, of.attributes + 1):
+        listed = sum(1 for _ in itertools.islice(small_class(of, width).rules(), USUAL_PATTERN_RULES + 1))
+        if listed > USUAL_PATTERN_RULES or size_of(dataclasses.replace(of, width=width)) > USUAL_RULES:
+            break
+        best = width
+    return best
 
 
 def counting_of(of: RuleClass) -> Counting:
     """All rules of a class; raises, in a sentence, when they are too many."""
-    if of.width is None and isinstance(of, (Conjunctions, Disjunctions)):
-        size = (2 + of.signed) ** of.attributes + of.signed
-    elif of.width is None and isinstance(of, Parities):
-        size = 2**of.lifted
-    else:
-        width = of.attributes if of.width is None else min(of.width, of.attributes)
-        size = sum(len(functions(of, k)[0]) * math.comb(of.attributes, k) for k in range(width + 1))
+    size = size_of(of)
     if size > MOST_RULES:
         raise NotSupported(
             f"There are {size:,} {of.name} of {of.attributes} attributes, and at most {MOST_RULES:,} can be counted; "
