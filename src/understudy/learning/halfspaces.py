@@ -90,12 +90,14 @@ class Halfspaces(SubsetClass):
             made.gain[self.lifted + self.attributes + i] = bonus[self.bias - i - 1] - bonus[self.bias - i]
 
     def rules(self) -> Iterator[Rule]:
-        for weights in itertools.product(*(range(-1 if self.signed else 0, 2) for _ in range(self.attributes))):
-            chosen = [j + self.lifted * (weight < 0) for j, weight in enumerate(weights) if weight]
-            if self.width is None or len(chosen) <= self.width:
-                for total in range(-self.bias, self.bias + 1):
-                    constants = range(self.attributes, self.attributes + abs(total))
-                    yield tuple(sorted([*chosen, *(j + self.lifted * (total < 0) for j in constants)]))
+        most = self.attributes if self.width is None else min(self.width, self.attributes)
+        for size in range(most + 1):  # never by way of all weights: few of 3^d have a small width
+            for attributes in itertools.combinations(range(self.attributes), size):
+                for signs in itertools.product((1, 0) if self.signed else (0,), repeat=size):
+                    chosen = [j + self.lifted * minus for j, minus in zip(attributes, signs, strict=True)]
+                    for total in range(-self.bias, self.bias + 1):
+                        constants = range(self.attributes, self.attributes + abs(total))
+                        yield tuple(sorted([*chosen, *(j + self.lifted * (total < 0) for j in constants)]))
 
     def contains(self, rule: Rule) -> bool:
         weights = self.weights(rule)
