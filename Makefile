@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint audit bench bench-rivals bench-wide clean
+.PHONY: demo test lint audit bench bench-rivals bench-wide bench-learning clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -38,6 +38,9 @@ bench: $(STAMP)  ## each prints a table; ../shared/data is used when it is there
 
 bench-wide: $(STAMP)  ## 50 to 512,000 attributes, about half an hour and 7 GB
 	$(BIN)/python -m bench.wide
+
+bench-learning: $(STAMP)  ## private rules beside the best ones, about half an hour; needs OR-tools: pip install 'understudy[solvers]'
+	$(BIN)/python -m bench.learning
 
 bench-rivals: $(STAMP)  ## beside MST and AIM, about an hour; installs them into .venv-rivals
 	$(BIN)/python -m bench.rivals

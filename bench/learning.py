@@ -400,6 +400,8 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     asked = arguments()
+    if not asked.redraw and asked.parts != ["counting"]:
+        Cpsat().check(Case("conjunctions", 20).of)  # says how to install it
     results = asked.plot.with_suffix(".json")
     kept: dict[str, Any] = json.loads(results.read_text()) if results.exists() else {}
 

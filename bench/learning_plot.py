@@ -26,7 +26,11 @@ METHODS = {  # colour, marker
     "features, width 3": ("#d55e00", "^"),
     "separators, whole": ("#009e73", "D"),
 }
-SAID = {"features, width 3": "RSPM, noise on features, width 3", "separators, whole": "RSPM, noise on separators, whole"}
+SAID = {
+    "exponential, whole": "exponential, whole (conjunctions, disjunctions: unsigned)",
+    "features, width 3": "RSPM, noise on features, width 3",
+    "separators, whole": "RSPM, noise on separators, whole",
+}
 
 
 def method(one: dict[str, Any]) -> str:
