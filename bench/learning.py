@@ -398,6 +398,15 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def written(kept: dict[str, Any]) -> str:
+    """JSON with a line for each result."""
+    lines = {
+        part: [{k: round(v, 6) if isinstance(v, float) else v for k, v in one.items()} for one in found] for part, found in kept.items()
+    }
+    parts = [f'"{part}": [\n' + ",\n".join(json.dumps(one) for one in found) + "\n]" for part, found in lines.items()]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
 def main() -> None:
     asked = arguments()
     if not asked.redraw and asked.parts != ["counting"]:
@@ -407,7 +416,7 @@ def main() -> None:
 
     def keep(part: str, found: list[dict[str, Any]]) -> None:
         kept[part] = found
-        results.write_text(json.dumps(kept, indent=1) + "\n")
+        results.write_text(written(kept))
         print(f"{part}: {len(found)} lines, {time.process_time():.0f} + {cpu_seconds() - time.process_time():.0f} CPU s", file=sys.stderr)
 
     for part in () if asked.redraw else asked.parts:
