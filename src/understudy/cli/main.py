@@ -232,7 +232,12 @@ def plan(as_json: bool, parameters: tuple[str, ...], **options: Any) -> None:
 @click.option("--width", type=int, help="At most so many literals, or questions of a list, in a rule.")
 @click.option("--unsigned", is_flag=True, help="Without negations.")
 @click.option("--method", default="exponential", show_default=True, help="Or rspm (conditional on a solver), prsma (toy sizes).")
-@click.option("--certifier", default="cpsat", show_default=True, help="Who solves and proves, for rspm and prsma: cpsat or listing.")
+@click.option(
+    "--certifier",
+    default="auto",
+    show_default=True,
+    help="For rspm and prsma: listing, counting, cpsat or auto.",
+)
 @click.option("--delta", help="For prsma.")
 @click.option("--report", default="0.1", show_default=True, help="The share of epsilon for telling how often the rule is wrong.")
 @click.option("--ledger", help="The file that keeps what was spent; beside the data if not given.")

@@ -58,7 +58,7 @@ def learn(
     delta: Any = None,
     costs: Sequence[int] = (1, 1),
     report: Any = Fraction(1, 10),
-    certifier: str | Certifier = "cpsat",
+    certifier: str | Certifier = "auto",
     noise_on: str | None = None,
     parameters: Mapping[str, Any] | None = None,
     ledger: str | Path | Ledger | None = None,
@@ -78,7 +78,7 @@ def learn(
         delta: for prsma only.
         costs: of a wrong yes and a wrong no, whole numbers.
         report: the share of epsilon for telling how often the rule is wrong; 0 for not telling.
-        certifier: who solves and proves, for rspm and prsma.
+        certifier: who solves and proves, for rspm and prsma: listing or counting (our own code), cpsat, or auto.
         noise_on: separators or features, for rspm and prsma.
         parameters: of the class, such as ``bias`` of halfspaces.
         ledger: the file that keeps what was spent on this table; beside the data if not given.
@@ -109,7 +109,7 @@ def learn(
         raise ParameterError("delta belongs to prsma, which needs one; the other methods are private without.")
     for_report = promised * share
     for_rule = promised - for_report
-    by = certifier_of(certifier)
+    by = certifier_of(certifier, of)
     check_task(task, of, schema.shape)
     for part in (for_rule, for_report) if for_report else (for_rule,):
         checked_epsilon(part)

@@ -100,7 +100,7 @@ def checked_epsilon(epsilon: object) -> Fraction:
 
 
 def checked_certifier(given: str | Certifier, of: RuleClass) -> Certifier:
-    by = certifier_of(given)
+    by = certifier_of(given, of)
     by.check(of)
     return by
 
