@@ -235,6 +235,13 @@ class SubsetClass(RuleClass):
                     yield tuple(sorted((*start, e)))
         yield from fewer
 
+    def rule_of(self, said: np.ndarray) -> Rule:
+        """Where separator j says yes exactly to the rules with element j."""
+        return tuple(np.flatnonzero(np.asarray(said, bool)).tolist())
+
+    def dual_separators(self) -> list[Rule]:
+        return [(j,) for j in range(self.attributes)]
+
     def rule_from(self, solution: np.ndarray) -> Rule:
         return tuple(np.flatnonzero(np.asarray(solution[: self.elements]) > 0.5).tolist())
 

@@ -41,9 +41,6 @@ class LiteralSets(SubsetClass):
         small = of.attributes
         return tuple(sorted(attributes[e] if e < small else self.attributes + attributes[e - small] for e in rule))
 
-    def dual_separators(self) -> list[Rule]:
-        return [(j,) for j in range(self.attributes)]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Conjunctions(LiteralSets):
@@ -97,9 +94,6 @@ class Disjunctions(LiteralSets):
 
     def separators(self) -> np.ndarray:
         return np.eye(self.lifted, dtype=np.int8)
-
-    def rule_of(self, said: np.ndarray) -> Rule:
-        return tuple(np.flatnonzero(np.asarray(said, bool)).tolist())
 
     def program(self, lifted: np.ndarray, cost: np.ndarray, bonus: np.ndarray | None) -> Program:
         made, first = self._start(cost, bonus)

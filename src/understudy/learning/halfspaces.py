@@ -119,12 +119,6 @@ class Halfspaces(SubsetClass):
     def separators(self) -> np.ndarray:
         return np.concatenate([np.eye(self.lifted, dtype=np.int8), -np.eye(self.lifted, dtype=np.int8)])
 
-    def rule_of(self, said: np.ndarray) -> Rule:
-        return tuple(np.flatnonzero(np.asarray(said, bool)).tolist())
-
-    def dual_separators(self) -> list[Rule]:
-        return [(j,) for j in range(self.attributes)]
-
     def program(self, lifted: np.ndarray, cost: np.ndarray, bonus: np.ndarray | None) -> Program:
         made, first = self._start(cost, bonus)
         for j in range(self.lifted):

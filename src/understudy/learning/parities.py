@@ -77,12 +77,6 @@ class Parities(SubsetClass):
     def separators(self) -> np.ndarray:
         return np.eye(self.lifted, dtype=np.int8)
 
-    def rule_of(self, said: np.ndarray) -> Rule:
-        return tuple(np.flatnonzero(np.asarray(said, bool)).tolist())
-
-    def dual_separators(self) -> list[Rule]:
-        return [(j,) for j in range(self.attributes)]
-
     def program(self, lifted: np.ndarray, cost: np.ndarray, bonus: np.ndarray | None) -> Program:
         made, first = self._start(cost, bonus)
         digits = (self.lifted // 2).bit_length()  # of half the sum at a point
