@@ -125,7 +125,10 @@ class RuleClass(ABC):
 
     @abstractmethod
     def dual_separators(self) -> list[Rule]:
-        """Rules such that any two different points of {0,1}^d are told apart by one of them: a separator set of the dual class."""
+        """Rules such that any two different points of {0,1}^d are told apart by one of them.
+
+        That is a separator set of the dual class, in which a point x is the function of a rule "what the rule says at x".
+        """
 
     # ------------------------------------------------------------------ for an integer solver
 
