@@ -198,6 +198,9 @@ class TwoQueries(RuleClass):
     def rules(self) -> Iterator[Rule]:
         yield from ((1,), (2,))
 
+    def asks(self, rule: Rule) -> set[int]:
+        return {0}
+
     def contains(self, rule: Rule) -> bool:
         return rule in ((1,), (2,))
 

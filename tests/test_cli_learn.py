@@ -85,7 +85,8 @@ def test_a_solver_s_rule_says_what_it_rests_on(data: Path) -> None:
         ["--epsilon", "1", "--attribute", "height >= 2"],
         ["--epsilon", "1", "--attribute", "income = <=50K"],
         ["--epsilon", "1", "--attribute", "sex = x"],
-        ["--epsilon", "1"],  # every age is an attribute: too many conjunctions
+        ["--epsilon", "1", "--width", "9"],  # every age is an attribute: too many conjunctions
+        ["--epsilon", "1", "--attribute", "age"],  # no yes/no question
         ["--epsilon", "1", "--method", "prsma"],
         ["--epsilon", "1", "--width", "1", "--out", "/no/such/place/rule.json"],
     ],

@@ -93,7 +93,7 @@ def release(
     _check_whole_number(seed, "seed", 0, 2**63 - 1)
     promised = exact_epsilon(epsilon)
     brief = Brief(schema=schema, workload=work, neighbours=relation)
-    chosen, reason = choose(brief) if mechanism == "auto" else (make(mechanism, dict(parameters or {})), "as asked")
+    chosen, reason = choose(brief) if mechanism == "auto" else (make(mechanism, dict(parameters or {})), "you asked for it")
     if mechanism == "auto" and parameters:
         raise ParameterError("Parameters belong to a mechanism; name one instead of auto.")
     if relation not in chosen.relations:
@@ -247,7 +247,11 @@ def ledger_for(given: str | Path | Ledger | None, table: Any) -> Ledger:
     if given is None:
         place = table.origin if isinstance(table, Source) else table
         return FileLedger.beside(place) if isinstance(place, (str, Path)) else ProcessLedger()
-    return FileLedger(given) if isinstance(given, (str, Path)) else given
+    if isinstance(given, (str, Path)):
+        return FileLedger(given)
+    if not callable(getattr(given, "reserve", None)):
+        raise ParameterError("ledger is the path of a file, or a ledger.")
+    return given
 
 
 def _delta(given: Any, n: int | None) -> Fraction:

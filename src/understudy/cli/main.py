@@ -248,7 +248,8 @@ def learn(table: str, unsigned: bool, attributes: tuple[str, ...], file: str | N
     """Learn a rule that answers a yes/no question about the rows of TABLE."""
     if file is not None:
         _prepare_file(Path(file))
-    made = learn_rule(table, attributes=attributes or None, signed=not unsigned, **options)
+    with err.status("Learning …"):  # seen on a terminal only
+        made = learn_rule(table, attributes=attributes or None, signed=not unsigned, **options)
     if file is not None:
         try:
             made.save(file)
@@ -261,7 +262,7 @@ def learn(table: str, unsigned: bool, attributes: tuple[str, ...], file: str | N
     for name, value in shown.items():
         out.print(f"[bold]{escape(name.ljust(max(map(len, shown))))}[/bold]  {escape(value)}", soft_wrap=True, highlight=False)
     if file is not None:
-        out.print(f"Wrote {file}; read it with understudy.Learned.load.", markup=False, soft_wrap=True)
+        out.print(f"Wrote {file}; in Python, understudy.Learned.load({file!r}).predict(table) applies it.", markup=False, soft_wrap=True)
 
 
 def _prepare_file(place: Path) -> None:
@@ -384,6 +385,10 @@ def _show(state: Statement, ledger: FileLedger, as_json: bool) -> None:
         table.add_row(_when(charge.time), escape(charge.label), _rho(charge.cost))
     out.print(table)
     epsilon = f"epsilon {float(total):.6g}" if total is not None else "no finite epsilon"
+    if total is None and state.spent.delta >= delta:
+        epsilon = (
+            f"no epsilon, because charges with a delta of {float(state.spent.delta):.3g} in all were made (ask with a larger --delta),"
+        )
     out.print(
         f"Spent in all: {epsilon} at delta {float(delta):.3g} (rho {_rho(state.spent)}, {state.neighbours or 'no charges yet'}).",
         markup=False,

@@ -88,6 +88,10 @@ class RuleClass(ABC):
         """Every rule; only for classes small enough to list."""
 
     @abstractmethod
+    def asks(self, rule: Rule) -> set[int]:
+        """The attributes that a rule asks about."""
+
+    @abstractmethod
     def contains(self, rule: Rule) -> bool:
         """Whether this is a rule of the class, in its only form."""
 

@@ -29,6 +29,9 @@ class LiteralSets(SubsetClass):
     def elements(self) -> int:
         return self.lifted
 
+    def asks(self, rule: Rule) -> set[int]:
+        return {e % self.attributes for e in rule}
+
     def lift(self, bits: np.ndarray) -> np.ndarray:
         return literals_of(bits, self.signed)
 
@@ -59,6 +62,8 @@ class Conjunctions(LiteralSets):
         return said
 
     def words(self, rule: Rule, names: Sequence[str]) -> str:
+        if len(self.asks(rule)) < len(rule):  # an attribute and its negation
+            return "never"
         return " and ".join(literal_words(e, names) for e in rule) or "always"
 
     def separators(self) -> np.ndarray:
@@ -90,6 +95,8 @@ class Disjunctions(LiteralSets):
         return said
 
     def words(self, rule: Rule, names: Sequence[str]) -> str:
+        if len(self.asks(rule)) < len(rule):
+            return "always"
         return " or ".join(literal_words(e, names) for e in rule) or "never"
 
     def separators(self) -> np.ndarray:

@@ -50,6 +50,9 @@ class Halfspaces(SubsetClass):
     def elements(self) -> int:
         return 2 * self.lifted
 
+    def asks(self, rule: Rule) -> set[int]:
+        return {e % self.lifted for e in rule if e % self.lifted < self.attributes}
+
     def lift(self, bits: np.ndarray) -> np.ndarray:
         return np.concatenate([np.asarray(bits, np.int8), np.ones((len(bits), self.bias), np.int8)], axis=1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import platform
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from understudy.front_door import as_schema, ledger_for
 from understudy.learning import prsma
 from understudy.learning.certifiers import Certifier, certifier_of
 from understudy.learning.classes import rule_class
-from understudy.learning.counting import counting_of
+from understudy.learning.counting import counting_of, widest
 from understudy.learning.learned import Learned
 from understudy.learning.task import Attribute, Task
 from understudy.privacy import Meter
@@ -72,7 +73,8 @@ def learn(
         epsilon: the privacy promise, pure unless the method is prsma.
         attributes: the questions that rules are made of, such as ``age >= 40``; every value of every other column if not given.
         rules: conjunctions, disjunctions, parities, halfspaces or decision-lists.
-        width: at most so many literals or questions in a rule.
+        width: at most so many literals or questions in a rule; if not given, by the method exponential the widest class that is counted in
+            seconds, by the others the whole class.
         signed: whether literals may be negated.
         method: exponential (unconditional, by counting), rspm (by a solver, conditional on its certificate) or prsma (toy sizes).
         delta: for prsma only.
@@ -102,6 +104,8 @@ def learn(
     schema = as_schema(schema)
     how, task = _method(method), Task.of(schema, label, attributes, costs)
     of = rule_class(rules, attributes=len(task.attributes), signed=signed, width=width, **dict(parameters or {}))
+    if how is Method.EXPONENTIAL and width is None:
+        of = dataclasses.replace(of, width=widest(of))
     promised, share = exact_epsilon(epsilon), exact(report, "report")
     if not 0 <= share < 1:
         raise ParameterError("report is the share of epsilon for telling how often the rule is wrong: at least 0 and below 1.")
@@ -126,7 +130,7 @@ def learn(
     if rows == 0:
         raise ParameterError("The table is empty; there is nothing to learn.")
     check_sums(rows, task, WEIGHT)
-    blocks = prsma.checked_plan(rows, for_rule, exact(delta, "delta")) if how is Method.PRSMA else None
+    blocks = prsma.checked_plan(rows, for_rule, exact(delta, "delta"), by) if how is Method.PRSMA else None
     spent = (for_rule / 2) ** 2 / 2 if how is Method.EXPONENTIAL else for_rule**2 / 2
     allowed = Cost(spent + for_report**2 / 2, delta=blocks.delta if blocks else Fraction(0))
 

@@ -35,6 +35,9 @@ class Parities(SubsetClass):
     def elements(self) -> int:
         return self.lifted
 
+    def asks(self, rule: Rule) -> set[int]:
+        return {e for e in rule if e < self.attributes}
+
     def lift(self, bits: np.ndarray) -> np.ndarray:
         bits = np.asarray(bits, np.int8)
         return np.concatenate([bits, np.ones((len(bits), 1), np.int8)], axis=1) if self.signed else bits
