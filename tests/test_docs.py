@@ -103,7 +103,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     people(tmp_path)
     lines = [line.split("#")[0].split() for line in blocks("README.md", "sh")[1].splitlines()]
-    assert len(lines) == 5
+    assert len(lines) == 6
     for words in lines:
         assert words[0] == "understudy"
         result = CliRunner().invoke(main, words[1:])
