@@ -115,6 +115,19 @@ def test_the_pages_that_the_readme_names_exist() -> None:
         assert (ROOT / target).exists(), target
 
 
+def test_the_page_on_security_names_what_counts_and_the_version_that_is_supported() -> None:
+    page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    classes = "undercharged event", "look before the charge", "a message, a log or a file", "ledger that undercounts", "accepting a forged"
+    assert all(re.search(rf"^\| \*\*.*{words}", page, re.M) for words in classes)
+    assert "](SECURITY.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", page):
+        assert (ROOT / target).exists(), target
+    series = us.__version__.rsplit(".", 1)[0]
+    assert f"| {series}.x | yes |" in page
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    assert set(re.findall(r"`make ([a-z-]+)`", page)) <= targets
+
+
 def test_pins_are_names_and_versions_only() -> None:
     for line in (ROOT / "constraints.txt").read_text().splitlines():
         assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+", line), line
