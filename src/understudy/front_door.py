@@ -16,7 +16,7 @@ import numpy as np
 
 from understudy.bundle.answers import Answers
 from understudy.bundle.release import FORMAT, Release, describe_measurement, describe_schema
-from understudy.errors import NotSupported, ParameterError, ReleaseFailed, SourceError, UnderstudyError
+from understudy.errors import NotSupported, ParameterError, ReleaseFailed, SchemaError, SourceError, UnderstudyError
 from understudy.game import NoWatcher, Watcher
 from understudy.mechanisms.base import Brief, Mechanism, make
 from understudy.mechanisms.choose import choose
@@ -210,12 +210,18 @@ def _manifest(
 
 def as_schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
     if isinstance(given, Schema):
-        return given
-    if isinstance(given, Mapping):
-        return Schema.from_dict(given)
-    if isinstance(given, (str, Path)):
-        return Schema.load(given)
-    raise ParameterError("schema must be a Schema, a mapping, or the path of a schema file.")
+        schema = given
+    elif isinstance(given, Mapping):
+        schema = Schema.from_dict(given)
+    elif isinstance(given, (str, Path)):
+        schema = Schema.load(given)
+    else:
+        raise ParameterError("schema must be a Schema, a mapping, or the path of a schema file.")
+    try:
+        schema.digest  # noqa: B018 (kept; a schema that cannot be written must be refused before a budget is spent on it)
+    except UnicodeEncodeError:
+        raise SchemaError("The schema holds text that cannot be written as UTF-8; change that name or category.") from None
+    return schema
 
 
 def as_workload(given: Workload | str | None, schema: Schema) -> Workload:

@@ -27,6 +27,7 @@ from rich.table import Table
 
 import understudy
 from understudy import demo as demo_population
+from understudy.bundle.export import export_csv
 from understudy.bundle.release import Release, prepare_folder
 from understudy.bundle.verify import verify as verify_bundle
 from understudy.cli.progress import RichWatcher
@@ -329,6 +330,21 @@ def verify(folder: str, as_json: bool) -> None:
         out.print(table)
         out.print("The release is sound." if sound else "The release does NOT hold together.", style="green" if sound else "bold red")
     sys.exit(0 if sound else 1)
+
+
+@main.command()
+@click.argument("folder")
+@click.option("--csv", "file", required=True, help="A new file for the rows.")
+@click.option("--raw", is_flag=True, help="Leave text that a spreadsheet would run as it is.")
+@json_option
+@speaks_plainly
+def export(folder: str, file: str, raw: bool, as_json: bool) -> None:
+    """Write the rows of a release FOLDER as CSV; text that a spreadsheet would run gets a single quote in front."""
+    rows = export_csv(folder, file, raw=raw)
+    if as_json:
+        print(json.dumps({"file": file, "rows": rows, "raw": raw}))
+        return
+    out.print(f"Wrote {rows:,} rows to {file}.", markup=False, soft_wrap=True)
 
 
 @main.command()
