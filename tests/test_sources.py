@@ -28,6 +28,7 @@ from understudy import tally
 from understudy.errors import NotSupported, SourceError
 from understudy.queries.base import QueryClass
 from understudy.queries.conjunctions import Conjunctions
+from understudy.queries.lattice import AllConjunctions
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
 from understudy.queries.workload import query_classes
@@ -146,6 +147,9 @@ def naive(part: QueryClass, codes: list[tuple[int, ...]]) -> list[int]:
     if isinstance(part, Conjunctions):
         asked = [list(zip(*query, strict=True)) for query in zip(*vars(part.literals).values(), strict=True)]
         return [sum(all((row[c] == v) == holds for c, v, holds in query) for row in codes) for query in asked]
+    if isinstance(part, AllConjunctions):
+        held = [sum((row[x.column] == x.value) << j for j, x in enumerate(part.literals)) for row in codes]
+        return [sum(number & wanted == wanted for number in held) for wanted in range(part.size)]
     raise AssertionError(f"write down what {part.kind} counts")
 
 
