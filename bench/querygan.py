@@ -2,8 +2,8 @@
 
     OPENBLAS_NUM_THREADS=1 python -m bench.querygan [--only adult wide coverage] [--runs 1] [--mechanism querygan generator fem rap]
 
-adult     64 random 3-way marginals, seed 0, delta 1/n^2: largest and mean error of the released rows, CPU seconds. The constants of querygan
-          and generator were set on the workload of seed 1.
+adult     64 random 3-way marginals, seed 0, delta 1/n^2: largest and mean error of the released rows, CPU seconds. The constants of
+          querygan and generator were set on the workload of seed 1.
 wide      LOANS twice over: every column and a copy of it under another name, 64 3-way marginals. mwem refuses it; time, memory, errors.
 coverage  a small invented table, 200 releases by each of the two networks: how often the largest error is at most the certificate's alpha.
 """

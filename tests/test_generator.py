@@ -248,6 +248,21 @@ def test_the_mixture_is_uniform_over_the_last_generators() -> None:
     assert np.allclose(mixed, (shares[2] + player.propose().shares(WORK.parts[0])) / 2, atol=1e-6)
 
 
+class Impatient(NoWatcher):
+    def step(self, note: str = "") -> None:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", PLAYERS)
+def test_interrupted_training_counts_as_spent_and_the_ledger_says_so(name: str) -> None:
+    settings: dict[str, Any] = {"schema": SMALL, "workload": WORK, "epsilon": 1, "mechanism": name, "parameters": QUICK[name]}
+    whole, cut = ProcessLedger(), ProcessLedger()
+    us.release(small_table(), **settings, ledger=whole)
+    with pytest.raises(KeyboardInterrupt):
+        us.release(small_table(), **settings, ledger=cut, watcher=Impatient())
+    assert cut.state.spent == whole.state.spent and "ended early" in cut.state.notes[0]
+
+
 def test_a_generator_learns_dependence_that_independent_columns_miss() -> None:
     work = marginals(SMALL, k=2)
     error = {}

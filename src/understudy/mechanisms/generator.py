@@ -19,7 +19,7 @@ from understudy.mechanisms.arp import FIRST_ADAPTIVE, ROUNDS, SINGLE_SHARE, clos
 from understudy.mechanisms.base import Brief, Mechanism, check_share, check_whole
 from understudy.players.generator import FittedGenerator
 from understudy.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
-from understudy.players.network import Network, Size, check_network
+from understudy.players.network import Network, Size, check_network, one_thread
 from understudy.players.relaxed import relaxed
 from understudy.privacy import Meter
 
@@ -71,8 +71,10 @@ class Generator(Mechanism):
         if candidates:
             each, selecting = (rho - first - for_single) / rounds, Fraction(self.selecting)
             steps.append(WorstMarginal(meter, candidates, select=each * selecting, measure=each * (1 - selecting)))
-        data = FittedGenerator(brief.schema, Network(brief.schema, self._size, rng), rows=meter.rows, rate=self.rate, steps=self.steps)
-        played = play(data, InTurn(*steps), rounds=turns, watcher=watcher)
+        with one_thread():
+            network = Network(brief.schema, self._size, rng)
+            data = FittedGenerator(brief.schema, network, rows=meter.rows, rate=self.rate, steps=self.steps)
+            played = play(data, InTurn(*steps), rounds=turns, watcher=watcher)
         return replace(played, facts={"rounds": rounds, "steps": data.taken})
 
     @property

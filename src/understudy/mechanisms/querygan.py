@@ -20,7 +20,7 @@ from understudy.mechanisms.base import Brief, Mechanism, check_whole
 from understudy.mechanisms.leading import rounds_for
 from understudy.players.choosing import WorstSigned
 from understudy.players.leader import LEADERS, LeadingGenerator
-from understudy.players.network import Network, Size, check_network
+from understudy.players.network import Network, Size, check_network, one_thread
 from understudy.players.relaxed import MOST_NUMBERS, relaxed
 from understudy.privacy import Meter
 from understudy.tally import DENSE_CELLS
@@ -74,10 +74,11 @@ class QueryGan(Mechanism):
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         rounds = self.rounds or rounds_for(meter.left, meter.rows, brief.workload)
         size = self._size(brief, rounds)
-        network = Network(brief.schema, size, rng)
-        data = LeadingGenerator(brief.schema, network, leader=self.leader, rate=self.rate, steps=self.steps, last=self.last, rng=rng)
         query = WorstSigned(meter, brief.workload.parts, rho=meter.left / (rounds - 1))
-        played = play(data, query, rounds=rounds - 1, watcher=watcher)
+        with one_thread():
+            network = Network(brief.schema, size, rng)
+            data = LeadingGenerator(brief.schema, network, leader=self.leader, rate=self.rate, steps=self.steps, last=self.last, rng=rng)
+            played = play(data, query, rounds=rounds - 1, watcher=watcher)
         return replace(played, facts={"rounds": rounds, "latents": size.latents})
 
     def _size(self, brief: Brief, rounds: int) -> Size:

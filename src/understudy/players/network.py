@@ -60,7 +60,7 @@ class Network:
     """Two hidden layers, each beside what went into it, and a softmax for every column.
 
     The vectors are drawn once: the distribution it stands for is the average over them, so its answers are exact and have slopes.
-    With one thread and a seed from ``rng`` two runs on one machine are the same; torch does not promise it across machines.
+    With :func:`one_thread` and a seed from ``rng`` two runs on one machine are the same; torch does not promise it across machines.
     """
 
     def __init__(self, schema: Schema, size: Size, rng: np.random.Generator) -> None:
@@ -84,11 +84,10 @@ class Network:
 
     def chances(self) -> Chances:
         """The relaxed rows that it stands for now."""
-        with one_thread(self._torch):
-            flow = self._latents
-            for weight, bias in zip(self._weights[:-1], self._biases[:-1], strict=True):
-                flow = self._torch.cat([flow, self._torch.relu(weight @ flow + bias)])
-            self._logits = self._weights[-1] @ flow + self._biases[-1]
+        flow = self._latents
+        for weight, bias in zip(self._weights[:-1], self._biases[:-1], strict=True):
+            flow = self._torch.cat([flow, self._torch.relu(weight @ flow + bias)])
+        self._logits = self._weights[-1] @ flow + self._biases[-1]
         free = self._logits.detach().numpy()
         found = Chances(np.empty_like(free), self._starts)
         for span in self._spans():
@@ -99,12 +98,11 @@ class Network:
         """Turn slopes of the chances it gave last into slopes of its parameters, and add ``more`` to these; ``slopes`` is used up."""
         for span in self._spans():
             SOFTMAX.pull(at.values[span], slopes[span])
-        with one_thread(self._torch):
-            for parameter in self.parameters:
-                parameter.grad = None
-            self._logits.backward(self._torch.from_numpy(slopes))
-            for parameter, added in zip(self.parameters, more or (), strict=more is not None):
-                parameter.grad += added
+        for parameter in self.parameters:
+            parameter.grad = None
+        self._logits.backward(self._torch.from_numpy(slopes))
+        for parameter, added in zip(self.parameters, more or (), strict=more is not None):
+            parameter.grad += added
 
     def exponential(self, mean: float, rng: np.random.Generator) -> list[Any]:
         """Exponential noise for every parameter."""
@@ -128,8 +126,10 @@ class Network:
 
 
 @contextmanager
-def one_thread(torch: Any) -> Iterator[None]:
-    """Sums in one order, whatever the machine is busy with."""
+def one_thread() -> Iterator[None]:
+    """Torch on one thread, for a whole play: sums in one order, and no threads that wait for work as small as this."""
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
