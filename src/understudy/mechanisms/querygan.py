@@ -37,7 +37,7 @@ class QueryGan(Mechanism):
 
     Attributes:
         rounds: T; ``None`` for the public rule of fem.
-        leader: ``regularised``, or the paper's ``follow`` and ``perturbed``, which collapse.
+        leader: ``regularised``, or the paper's ``follow`` and ``perturbed``; see :class:`LeadingGenerator`.
         last: the share of the generators, the last ones, that rows are drawn from; 1 is the paper's.
         latents: random vectors, each of which becomes a distribution over rows; ``None`` for 100, fewer where all rounds would not fit.
         entries: numbers in such a vector.
