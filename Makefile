@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint audit bench bench-rivals bench-wide bench-learning clean
+.PHONY: demo test lint audit licences pins wheel bench bench-rivals bench-wide bench-learning clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -20,12 +20,21 @@ test: $(STAMP)  ## the quick half of the battery, under ten minutes
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 lint: $(STAMP)
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench tools
+	$(BIN)/ruff format --check src tests bench tools
 	$(BIN)/mypy
 
 audit: $(STAMP)  ## the long statistical half as well
 	$(BIN)/python -m pytest -n 2
+
+licences: $(STAMP)  ## docs/licences.md, from what is installed
+	$(BIN)/python -m tools.licences
+
+pins: $(STAMP)  ## everything needed is pinned, what is installed is what is pinned, and it fits together
+	$(BIN)/python -m tools.requirements
+
+wheel: $(STAMP)  ## dist/, built twice and compared
+	$(BIN)/python -m tools.wheel
 
 bench: $(STAMP)  ## each prints a table; ../shared/data is used when it is there
 	$(BIN)/python -m bench.noise

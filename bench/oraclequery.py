@@ -4,8 +4,8 @@
 
 Invented rows of 0 and 1 by a public seed: a mixture of a few product distributions, and some columns that imply others. Epsilon 1, delta
 1/n^2. What is reported is the largest error of the released rows, as a share, over ALL conjunctions and over those of at most three
-literals. oraclequery chooses among all conjunctions; fem among the cells of all 3-way marginals; independent and fair coins know of
-no dependence at all.
+literals. oraclequery chooses among all conjunctions, by the exponential mechanism or by optima under noise (rspm); fem among the cells of
+all 3-way marginals; independent and fair coins know of no dependence at all.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ GROUPS = 5
 SHORT = 3
 WAYS: dict[str, tuple[Mechanism, str]] = {
     "oraclequery": (OracleQuery(), "all-conjunctions"),
+    "oraclequery, rspm": (OracleQuery(learner="rspm"), "all-conjunctions"),
     "fem, 3-way": (Fem(), "3-way"),
     "independent": (Independent(), "1-way"),
 }

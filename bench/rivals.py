@@ -133,7 +133,7 @@ def run(system: System, epsilon: float, given: dict[str, Any], limit: int, folde
         "limit": limit,
     }
     if code == 0:
-        return line | {"rows": np.load(job.with_suffix(".npy")), **json.loads(job.with_suffix(".facts").read_text())}
+        return line | {"rows": np.load(job.with_suffix(".npy"), allow_pickle=False), **json.loads(job.with_suffix(".facts").read_text())}
     if code is None:
         return line | {"failure": f"no result within {WALL * limit} s on the wall"}
     if code == -signal.SIGXCPU or (code == -signal.SIGKILL and line["cpu"] >= 0.95 * limit):  # the kernel's two clocks differ a little

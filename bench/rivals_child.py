@@ -120,7 +120,7 @@ def main() -> None:
     path = Path(sys.argv[1])
     job = json.loads(path.read_text())
     resource.setrlimit(resource.RLIMIT_CPU, (job["limit"], job["limit"] + 5))
-    rows, facts = SYSTEMS[job["system"]](job, np.load(job["codes"]))
+    rows, facts = SYSTEMS[job["system"]](job, np.load(job["codes"], allow_pickle=False))
     np.save(path.with_suffix(".npy"), rows.astype(np.int32))
     path.with_suffix(".facts").write_text(json.dumps(facts))
 

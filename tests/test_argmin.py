@@ -21,7 +21,7 @@ from laws import laplace_pmf, p_value
 from understudy.errors import BudgetRefused, NotCertified, NotSupported, ParameterError, ReleaseFailed
 from understudy.learning import prsma
 from understudy.learning.base import Points, Program, Rule, RuleClass
-from understudy.learning.certifiers import Certifier, Cpsat, Listing, Solved, Tilted, certified
+from understudy.learning.certifiers import Certifier, Counted, Cpsat, Listing, Solved, Tilted, certified, certifier_of
 from understudy.learning.conjunctions import Conjunctions
 from understudy.learning.learn import learn
 from understudy.learning.lists import DecisionLists
@@ -197,6 +197,9 @@ class TwoQueries(RuleClass):
 
     def rules(self) -> Iterator[Rule]:
         yield from ((1,), (2,))
+
+    def asks(self, rule: Rule) -> set[int]:
+        return {0}
 
     def contains(self, rule: Rule) -> bool:
         return rule in ((1,), (2,))
@@ -657,12 +660,22 @@ def planted(n: int = 4000, d: int = 5) -> tuple[np.ndarray, dict[str, int]]:
 def test_a_certified_solve_finds_the_planted_rule_and_says_what_it_rests_on() -> None:
     table, schema = planted()
     for width, slots in ((None, 10), (2, 2)):
-        found = learn(table, schema=schema, label="y", epsilon=4, method="rspm", width=width)
+        found = learn(table, schema=schema, label="y", epsilon=4, method="rspm", width=width, certifier="cpsat")
         assert found.words == "x0 and not x2"
         assert found.manifest["guarantee"]["reads"] == "conditional on solver certificate (CP-SAT)"
         event = found.manifest["events"][0]
         assert event["slots"] == slots and "conditional on solver certificate" in event["what"]
         assert found.manifest["mistakes"]["low"] <= 0.01
+
+
+def test_our_own_certifiers_are_taken_where_a_class_allows_it() -> None:
+    table, schema = planted(300)
+    made = learn(table, schema=schema, label="y", epsilon=4, method="rspm")
+    assert made.manifest["guarantee"]["reads"] == "unconditional"
+    ours = [Conjunctions(attributes=5), Conjunctions(attributes=11), Parities(attributes=21)]
+    assert [type(certifier_of("auto", of)) for of in ours] == [Listing, Counted, Counted]
+    assert isinstance(certifier_of("auto", Conjunctions(attributes=12)), Cpsat)
+    assert isinstance(certifier_of("auto", Conjunctions(attributes=20, width=4)), Cpsat)
 
 
 def test_wrong_requests_cost_nothing(tmp_path: Path) -> None:

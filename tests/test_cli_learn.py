@@ -64,7 +64,7 @@ def test_the_same_as_json_and_without_telling_mistakes(data: Path) -> None:
 
 
 def test_a_solver_s_rule_says_what_it_rests_on(data: Path) -> None:
-    asked = (*LABEL, *ASKED, "--epsilon", "20", "--method", "rspm", "--width", "2")
+    asked = (*LABEL, *ASKED, "--epsilon", "20", "--method", "rspm", "--certifier", "cpsat", "--width", "2")
     assert "conditional on solver certificate" in learn(data, *asked).stdout
     own = learn(data, *asked, "--certifier", "listing")
     assert "unconditional" in own.stdout and "age >= 40 and not married" in own.stdout
@@ -85,7 +85,8 @@ def test_a_solver_s_rule_says_what_it_rests_on(data: Path) -> None:
         ["--epsilon", "1", "--attribute", "height >= 2"],
         ["--epsilon", "1", "--attribute", "income = <=50K"],
         ["--epsilon", "1", "--attribute", "sex = x"],
-        ["--epsilon", "1"],  # every age is an attribute: too many conjunctions
+        ["--epsilon", "1", "--width", "9"],  # every age is an attribute: too many conjunctions
+        ["--epsilon", "1", "--attribute", "age"],  # no yes/no question
         ["--epsilon", "1", "--method", "prsma"],
         ["--epsilon", "1", "--width", "1", "--out", "/no/such/place/rule.json"],
     ],
@@ -120,7 +121,7 @@ def test_a_rule_that_cannot_be_saved_or_proved_exits_5(data: Path, monkeypatch: 
         result = learn(data, *LABEL, *ASKED, "--epsilon", "1", "--out", str(data / "rule.json"))
         assert result.exit_code == 5 and "spent" in result.stderr
     monkeypatch.setattr("understudy.learning.certifiers.Cpsat.solve", lambda self, problem: None)
-    result = learn(data, *LABEL, *ASKED, "--epsilon", "1", "--method", "rspm", "--width", "2")
+    result = learn(data, *LABEL, *ASKED, "--epsilon", "1", "--method", "rspm", "--certifier", "cpsat", "--width", "2")
     assert result.exit_code == 5 and "no proof" in result.stderr
 
 

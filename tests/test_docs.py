@@ -103,7 +103,7 @@ def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     people(tmp_path)
     lines = [line.split("#")[0].split() for line in blocks("README.md", "sh")[1].splitlines()]
-    assert len(lines) == 5
+    assert len(lines) == 6
     for words in lines:
         assert words[0] == "understudy"
         result = CliRunner().invoke(main, words[1:])
@@ -113,6 +113,19 @@ def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_pages_that_the_readme_names_exist() -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text()):
         assert (ROOT / target).exists(), target
+
+
+def test_the_page_on_security_names_what_counts_and_the_version_that_is_supported() -> None:
+    page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    classes = "undercharged event", "look before the charge", "a message, a log or a file", "ledger that undercounts", "accepting a forged"
+    assert all(re.search(rf"^\| \*\*.*{words}", page, re.M) for words in classes)
+    assert "](SECURITY.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", page):
+        assert (ROOT / target).exists(), target
+    series = us.__version__.rsplit(".", 1)[0]
+    assert f"| {series}.x | yes |" in page
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    assert set(re.findall(r"`make ([a-z-]+)`", page)) <= targets
 
 
 def test_pins_are_names_and_versions_only() -> None:

@@ -98,7 +98,7 @@ def test_a_solver_finds_it_too_and_the_guarantee_says_what_it_rests_on(kind: typ
     x, _ = planted(kind.rules)
     a, b = x[:, 1], x[:, 4]
     y = {"conjunctions": a & b, "parities": a ^ b}.get(kind.rules, a | b)
-    found = kind(epsilon=50, width=2, method="rspm").fit(x, y)
+    found = kind(epsilon=50, width=2, method="rspm", certifier="cpsat").fit(x, y)
     assert found.guarantee_["reads"].startswith("conditional on solver certificate")
     assert found.score(x, y) == 1
 

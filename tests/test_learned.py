@@ -15,6 +15,7 @@ import understudy as us
 from understudy.errors import BundleError, NotSupported, ParameterError
 from understudy.learning.classes import rule_class, rule_classes
 from understudy.learning.counting import USUAL_RULES, counting_of, size_of, widest
+from understudy.learning.task import Attribute
 
 SCHEMA = {"a": 2, "b": 3, "c": 2, "y": 2}
 
@@ -114,6 +115,41 @@ def test_a_rule_of_one_literal_is_in_its_class_even_if_a_constant_is_best(rules:
     made = us.learn(rows, schema=SCHEMA, label="y", epsilon=1, rules=rules, width=1)
     assert made.of.contains(made.rule) and made.manifest["mistakes"] is not None
     assert counting_of(rule_class(rules, attributes=4, width=1)).size == 1 + 8
+
+
+def test_predicting_needs_the_columns_that_the_rule_asks_about_and_no_others() -> None:
+    found = learnt(epsilon=20)
+    assert found.words == "a and not b = 2"
+    assert found.predict({"a": [1, 0], "b": [0, 0]}).tolist() == [True, False]
+    for bad in ({}, "people.csv", [[1, 2]], {"nothing": [1]}):
+        with pytest.raises(us.InputError, match="asks about the column"):
+            found.predict(bad)
+    assert repr(found) == "<Learned: a and not b = 2>"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"attributes": "a"}, {"attributes": [5]}, {"label": None}, {"label": 5}, {"costs": 5}, {"costs": "12"}, {"ledger": 5}, {"label": "b"}],
+    ids=str,
+)
+def test_mistakes_of_type_get_a_sentence(options: dict[str, Any]) -> None:
+    with pytest.raises(us.InputError):
+        us.learn(table(), **{"schema": SCHEMA, "label": "y", "epsilon": 1, **options})
+
+
+def test_a_constant_rule_is_called_by_its_name() -> None:
+    both = rule_class("conjunctions", attributes=2), rule_class("disjunctions", attributes=2)
+    assert [of.words((0, 2), ["a", "b"]) for of in both] == ["never", "always"]
+    assert [of.words((), ["a", "b"]) for of in both] == ["always", "never"]
+
+
+def test_words_name_whole_bins() -> None:
+    field = {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}}
+    settings = {"columns": {"age": {"cuts": [30, 50, 70]}}}
+    schema = us.Schema.from_dict({"fields": [field, {"name": "y", "type": "boolean"}], "understudy": settings})
+    asked = Attribute.parse("age >= 55", schema)
+    assert asked.codes == {2, 3} and asked.name == f"age >= {schema['age'].label(2)}" != "age >= 55"
+    assert Attribute.parse(asked.name, schema) == asked  # what is printed can be asked again
 
 
 def test_a_name_with_blanks_around_it_is_a_name() -> None:

@@ -122,7 +122,7 @@ def test_it_keeps_the_contract_with_few_samples() -> None:
 def test_a_response_by_optima_under_noise_learns_too() -> None:
     table = skewed(20_000)
     found = [error(play(table, BITS, "1-way", rho=Fraction(50), rounds=rounds, learner="rspm")[0], table, BITS) for rounds in (2, 50)]
-    assert found[0] > 0.5 and found[1] < 0.1
+    assert found[0] > 0.4 and found[1] < 0.1
 
 
 def test_a_round_of_optima_costs_two_of_them_and_a_choice() -> None:
@@ -164,7 +164,7 @@ def test_what_learners_cannot_do_is_refused_in_a_sentence_and_costs_nothing() ->
     for parameters, sentence in (
         ({"learner": "prsma"}, r"prsma makes [\d,]+ solves"),
         ({"width": 2}, "width belongs to the learner rspm"),
-        ({"learner": "rspm", "width": 2}, "use the certifier cpsat"),
+        ({"learner": "rspm", "width": 2, "certifier": "counting"}, "use the certifier cpsat"),
         ({"learner": "rspm", "certifier": "oracle"}, "no certifier"),
     ):
         with pytest.raises((NotSupported, ParameterError), match=sentence):

@@ -10,7 +10,7 @@ import pytest
 
 from understudy.errors import NotSupported, ParameterError
 from understudy.learning.base import Points, Rule, RuleClass
-from understudy.learning.certifiers import Cpsat, Listing, Tilted, certified, is_small
+from understudy.learning.certifiers import Counted, Cpsat, Listing, Tilted, certified, is_small
 from understudy.learning.conjunctions import Conjunctions, Disjunctions
 from understudy.learning.counting import counting_of, patterns, small_class
 from understudy.learning.halfspaces import Halfspaces
@@ -188,6 +188,25 @@ def test_the_real_solver_in_its_own_process_certifies() -> None:
     problem = tilted(of, 0, features=False)
     solved, listed = Cpsat().solve(problem), Listing().solve(problem)
     assert solved is not None and listed is not None and solved.bound == listed.bound and certified(problem, solved, 0)
+
+
+@pytest.mark.parametrize("of", [c for c in classes(3, (None,)) if isinstance(c, (Conjunctions, Disjunctions, Parities))], ids=str)
+def test_counting_certifies_what_listing_finds(of: RuleClass) -> None:
+    for seed in range(20):
+        problem = tilted(of, seed, features=False)
+        counted, listed = Counted().solve(problem), Listing().solve(problem)
+        assert counted is not None and listed is not None and counted.bound == listed.bound and certified(problem, counted, 0)
+
+
+def test_counting_certifies_wide_classes_and_refuses_what_it_cannot_count() -> None:
+    rng = np.random.default_rng(0)
+    of = Parities(attributes=17)
+    bits = rng.integers(0, 2, (300, 17), np.uint8)
+    problem = Tilted(of, np.concatenate([of.lift(bits), of.separators()]), rng.integers(-50, 50, 300 + of.lifted))
+    assert certified(problem, Counted().solve(problem), 0)
+    for refused in (Parities(attributes=30), Conjunctions(attributes=12), Conjunctions(attributes=5, width=2), Halfspaces(attributes=3)):
+        with pytest.raises(NotSupported, match="cpsat"):
+            Counted().check(refused)
 
 
 def test_listing_is_for_small_classes() -> None:

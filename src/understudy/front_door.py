@@ -16,7 +16,7 @@ import numpy as np
 
 from understudy.bundle.answers import Answers
 from understudy.bundle.release import FORMAT, Release, describe_measurement, describe_schema
-from understudy.errors import NotSupported, ParameterError, ReleaseFailed, SourceError, UnderstudyError
+from understudy.errors import NotSupported, ParameterError, ReleaseFailed, SchemaError, SourceError, UnderstudyError
 from understudy.game import NoWatcher, Watcher
 from understudy.mechanisms.base import Brief, Mechanism, make
 from understudy.mechanisms.choose import choose
@@ -93,7 +93,7 @@ def release(
     _check_whole_number(seed, "seed", 0, 2**63 - 1)
     promised = exact_epsilon(epsilon)
     brief = Brief(schema=schema, workload=work, neighbours=relation)
-    chosen, reason = choose(brief) if mechanism == "auto" else (make(mechanism, dict(parameters or {})), "as asked")
+    chosen, reason = choose(brief) if mechanism == "auto" else (make(mechanism, dict(parameters or {})), "you asked for it")
     if mechanism == "auto" and parameters:
         raise ParameterError("Parameters belong to a mechanism; name one instead of auto.")
     if relation not in chosen.relations:
@@ -210,12 +210,18 @@ def _manifest(
 
 def as_schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
     if isinstance(given, Schema):
-        return given
-    if isinstance(given, Mapping):
-        return Schema.from_dict(given)
-    if isinstance(given, (str, Path)):
-        return Schema.load(given)
-    raise ParameterError("schema must be a Schema, a mapping, or the path of a schema file.")
+        schema = given
+    elif isinstance(given, Mapping):
+        schema = Schema.from_dict(given)
+    elif isinstance(given, (str, Path)):
+        schema = Schema.load(given)
+    else:
+        raise ParameterError("schema must be a Schema, a mapping, or the path of a schema file.")
+    try:
+        schema.digest  # noqa: B018 (kept; a schema that cannot be written must be refused before a budget is spent on it)
+    except UnicodeEncodeError:
+        raise SchemaError("The schema holds text that cannot be written as UTF-8; change that name or category.") from None
+    return schema
 
 
 def as_workload(given: Workload | str | None, schema: Schema) -> Workload:
@@ -247,7 +253,11 @@ def ledger_for(given: str | Path | Ledger | None, table: Any) -> Ledger:
     if given is None:
         place = table.origin if isinstance(table, Source) else table
         return FileLedger.beside(place) if isinstance(place, (str, Path)) else ProcessLedger()
-    return FileLedger(given) if isinstance(given, (str, Path)) else given
+    if isinstance(given, (str, Path)):
+        return FileLedger(given)
+    if not callable(getattr(given, "reserve", None)):
+        raise ParameterError("ledger is the path of a file, or a ledger.")
+    return given
 
 
 def _delta(given: Any, n: int | None) -> Fraction:

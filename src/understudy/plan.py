@@ -76,7 +76,7 @@ def plan(
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise ParameterError("rows must be a whole number of at least 1: about how many the table has.")
     brief = Brief(schema=described, workload=work, neighbours=relation)
-    chosen, why = choose(brief) if mechanism == "auto" else (make(mechanism, dict(parameters or {})), "as asked")
+    chosen, why = choose(brief) if mechanism == "auto" else (make(mechanism, dict(parameters or {})), "you asked for it")
     chosen.check(brief)
     budget = Budget.of(epsilon=exact_epsilon(epsilon), delta=default_delta(rows) if delta is None else exact(delta, "delta"))
     rho = budget.rho * (1 - CERTIFICATE_SHARE) * (1 - TOTAL_SHARE if relation is Neighbours.ADD_REMOVE_ONE else 1)

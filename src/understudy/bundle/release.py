@@ -104,21 +104,14 @@ class Release:
         """Read a bundle back; refuses files that differ from what the manifest says."""
         place = Path(folder)
         manifest = read_manifest(place)
-        files = manifest.get("files")
-        if not isinstance(files, dict) or set(files) != set(FILES):
-            raise BundleError(f"The manifest in {str(place)!r} does not list the files that a bundle has; get the bundle again.")
-        for name, digest in files.items():
-            if not (place / name).is_file() or _sha256(place / name) != digest:
-                raise BundleError(
-                    f"The file {name!r} in {str(place)!r} is missing or differs from what the manifest says; get the bundle again."
-                )
+        check_files(place, manifest)
         try:
             schema = Schema.load(place / "schema.json")
             workload = Workload.from_dict(json.loads((place / "workload.json").read_text(encoding="utf-8")), schema)
             stored = pq.read_table(place / "codes.parquet")
             synthetic = pq.read_table(place / "synthetic.parquet")
             codes = uncoded(stored, schema, manifest["synthetic_rows"])
-            if stored.num_rows != synthetic.num_rows or synthetic.column_names != _shown_names(schema):
+            if stored.num_rows != synthetic.num_rows or synthetic.column_names != shown_names(schema):
                 raise ValueError("other columns or rows than the schema's")
             if not stored.equals(coded(codes, schema)):
                 raise ValueError("codes of another type")
@@ -155,12 +148,24 @@ def read_manifest(place: Path) -> dict[str, Any]:
     return manifest
 
 
+def check_files(place: Path, manifest: dict[str, Any]) -> None:
+    """Refuse files that differ from what the manifest says."""
+    files = manifest.get("files")
+    if not isinstance(files, dict) or set(files) != set(FILES):
+        raise BundleError(f"The manifest in {str(place)!r} does not list the files that a bundle has; get the bundle again.")
+    for name, digest in files.items():
+        if not (place / name).is_file() or _sha256(place / name) != digest:
+            raise BundleError(
+                f"The file {name!r} in {str(place)!r} is missing or differs from what the manifest says; get the bundle again."
+            )
+
+
 def _sha256(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _shown_names(schema: Schema) -> list[str]:
+def shown_names(schema: Schema) -> list[str]:
     """The columns of the released rows: the schema's own or, of items, those of pairs."""
     return list(schema.names) if schema.pairs is None else [schema.pairs.row, schema.pairs.item]
 

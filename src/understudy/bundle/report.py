@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from decimal import Decimal
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 import numpy as np
+from markupsafe import Markup
 
 from understudy.privacy import Budget, Measurement, Residual
 from understudy.privacy import events as ev
@@ -29,6 +31,8 @@ MOST_PAIRS = 8
 MOST_POINTS = 1500
 MOST_SAMPLED = 8  # rows
 MOST_ITEMS = 20  # of such a row
+# Characters that reorder or hide the text around them; a name that holds one must not change how a figure beside it reads.
+UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 
 Tables = dict[tuple[int, ...], Measurement | Estimate]
 
@@ -84,7 +88,7 @@ def render_report(release: Release) -> str:
     """The page as text."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("understudy.bundle", "templates"), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
+        lstrip_blocks=True, finalize=_visible,
     )  # fmt: skip
     environment.filters["percent"] = _percent
     budget = release.manifest["budget"]
@@ -121,6 +125,18 @@ def _sample(release: Release) -> dict[str, Any]:
         more = [f"and {len(items) - MOST_ITEMS:,} more"] if len(items) > MOST_ITEMS else []
         rows.append([str(i), ", ".join([*named, *more]) or "–"])
     return {"sample_names": [release.schema.pairs.row, "items"], "sample": rows}
+
+
+def _visible(value: Any) -> Any:
+    """Whatever the page shows, with characters that act on their surroundings written out; markup of the page's own is left alone.
+
+    Examples:
+        >>> _visible("a\\u202eb\\nc")
+        'a⟨U+202E⟩b⟨U+000A⟩c'
+    """
+    if isinstance(value, Markup):
+        return value
+    return UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", str(value))
 
 
 def _percent(share: float) -> str:

@@ -27,6 +27,7 @@ from rich.table import Table
 
 import understudy
 from understudy import demo as demo_population
+from understudy.bundle.export import export_csv
 from understudy.bundle.release import Release, prepare_folder
 from understudy.bundle.verify import verify as verify_bundle
 from understudy.cli.progress import RichWatcher
@@ -232,7 +233,12 @@ def plan(as_json: bool, parameters: tuple[str, ...], **options: Any) -> None:
 @click.option("--width", type=int, help="At most so many literals, or questions of a list, in a rule.")
 @click.option("--unsigned", is_flag=True, help="Without negations.")
 @click.option("--method", default="exponential", show_default=True, help="Or rspm (conditional on a solver), prsma (toy sizes).")
-@click.option("--certifier", default="cpsat", show_default=True, help="Who solves and proves, for rspm and prsma: cpsat or listing.")
+@click.option(
+    "--certifier",
+    default="auto",
+    show_default=True,
+    help="For rspm and prsma: listing, counting, cpsat or auto.",
+)
 @click.option("--delta", help="For prsma.")
 @click.option("--report", default="0.1", show_default=True, help="The share of epsilon for telling how often the rule is wrong.")
 @click.option("--ledger", help="The file that keeps what was spent; beside the data if not given.")
@@ -243,7 +249,8 @@ def learn(table: str, unsigned: bool, attributes: tuple[str, ...], file: str | N
     """Learn a rule that answers a yes/no question about the rows of TABLE."""
     if file is not None:
         _prepare_file(Path(file))
-    made = learn_rule(table, attributes=attributes or None, signed=not unsigned, **options)
+    with err.status("Learning …"):  # seen on a terminal only
+        made = learn_rule(table, attributes=attributes or None, signed=not unsigned, **options)
     if file is not None:
         try:
             made.save(file)
@@ -256,7 +263,7 @@ def learn(table: str, unsigned: bool, attributes: tuple[str, ...], file: str | N
     for name, value in shown.items():
         out.print(f"[bold]{escape(name.ljust(max(map(len, shown))))}[/bold]  {escape(value)}", soft_wrap=True, highlight=False)
     if file is not None:
-        out.print(f"Wrote {file}; read it with understudy.Learned.load.", markup=False, soft_wrap=True)
+        out.print(f"Wrote {file}; in Python, understudy.Learned.load({file!r}).predict(table) applies it.", markup=False, soft_wrap=True)
 
 
 def _prepare_file(place: Path) -> None:
@@ -326,6 +333,21 @@ def verify(folder: str, as_json: bool) -> None:
 
 
 @main.command()
+@click.argument("folder")
+@click.option("--csv", "file", required=True, help="A new file for the rows.")
+@click.option("--raw", is_flag=True, help="Leave text that a spreadsheet would run as it is.")
+@json_option
+@speaks_plainly
+def export(folder: str, file: str, raw: bool, as_json: bool) -> None:
+    """Write the rows of a release FOLDER as CSV; text that a spreadsheet would run gets a single quote in front."""
+    rows = export_csv(folder, file, raw=raw)
+    if as_json:
+        print(json.dumps({"file": file, "rows": rows, "raw": raw}))
+        return
+    out.print(f"Wrote {rows:,} rows to {file}.", markup=False, soft_wrap=True)
+
+
+@main.command()
 @json_option
 @speaks_plainly
 def mechanisms(as_json: bool) -> None:
@@ -379,6 +401,10 @@ def _show(state: Statement, ledger: FileLedger, as_json: bool) -> None:
         table.add_row(_when(charge.time), escape(charge.label), _rho(charge.cost))
     out.print(table)
     epsilon = f"epsilon {float(total):.6g}" if total is not None else "no finite epsilon"
+    if total is None and state.spent.delta >= delta:
+        epsilon = (
+            f"no epsilon, because charges with a delta of {float(state.spent.delta):.3g} in all were made (ask with a larger --delta),"
+        )
     out.print(
         f"Spent in all: {epsilon} at delta {float(delta):.3g} (rho {_rho(state.spent)}, {state.neighbours or 'no charges yet'}).",
         markup=False,

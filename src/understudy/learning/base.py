@@ -88,6 +88,10 @@ class RuleClass(ABC):
         """Every rule; only for classes small enough to list."""
 
     @abstractmethod
+    def asks(self, rule: Rule) -> set[int]:
+        """The attributes that a rule asks about."""
+
+    @abstractmethod
     def contains(self, rule: Rule) -> bool:
         """Whether this is a rule of the class, in its only form."""
 
@@ -125,7 +129,10 @@ class RuleClass(ABC):
 
     @abstractmethod
     def dual_separators(self) -> list[Rule]:
-        """Rules such that any two different points of {0,1}^d are told apart by one of them: a separator set of the dual class."""
+        """Rules such that any two different points of {0,1}^d are told apart by one of them.
+
+        That is a separator set of the dual class, in which a point x is the function of a rule "what the rule says at x".
+        """
 
     # ------------------------------------------------------------------ for an integer solver
 
@@ -234,6 +241,13 @@ class SubsetClass(RuleClass):
                 if e not in rule:
                     yield tuple(sorted((*start, e)))
         yield from fewer
+
+    def rule_of(self, said: np.ndarray) -> Rule:
+        """Where separator j says yes exactly to the rules with element j."""
+        return tuple(np.flatnonzero(np.asarray(said, bool)).tolist())
+
+    def dual_separators(self) -> list[Rule]:
+        return [(j,) for j in range(self.attributes)]
 
     def rule_from(self, solution: np.ndarray) -> Rule:
         return tuple(np.flatnonzero(np.asarray(solution[: self.elements]) > 0.5).tolist())

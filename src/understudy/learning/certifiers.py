@@ -103,7 +103,7 @@ class Counted(Certifier):
     condition: ClassVar[str | None] = None
 
     def check(self, of: RuleClass) -> None:
-        if not isinstance(of, (Conjunctions, Disjunctions, Parities)) or of.width is not None or of.lifted > MOST_LIFTED:
+        if not _can_count(of):
             raise NotSupported(
                 "The certifier counting is for conjunctions, disjunctions and parities without a width, of at most "
                 f"{MOST_LIFTED} literals, negations included; use the certifier cpsat."
@@ -121,7 +121,7 @@ class Cpsat(Certifier):
     """OR-tools' CP-SAT in a fresh child process each time, on whole numbers throughout.
 
     Attributes:
-        work: the limit, in CP-SAT's deterministic time; about a second of one core each.
+        work: the limit, in CP-SAT's deterministic time; one to three seconds of one core each.
         command: what to run instead of the child; for tests.
     """
 
@@ -159,6 +159,10 @@ def _read(problem: Tilted, constant: int, variables: int, answer: dict[str, np.n
     return Solved(problem.of.rule_from(x), -math.floor(bound + 0.25) - constant)
 
 
+def _can_count(of: RuleClass) -> bool:
+    return isinstance(of, (Conjunctions, Disjunctions, Parities)) and of.width is None and of.lifted <= MOST_LIFTED
+
+
 def certified(problem: Tilted, solved: Solved | None, gap: int) -> bool:
     """Whether a proof holds as far as can be checked: nothing better than ``gap`` is known, or claimed to be possible."""
     if solved is None or not problem.of.contains(solved.rule):
@@ -179,10 +183,12 @@ def is_small(of: RuleClass) -> bool:
 CERTIFIERS: dict[str, type[Certifier]] = {kind.name: kind for kind in (Listing, Counted, Cpsat)}
 
 
-def certifier_of(given: str | Certifier) -> Certifier:
-    """A certifier by name with its usual limit, or as given."""
+def certifier_of(given: str | Certifier, of: RuleClass) -> Certifier:
+    """A certifier by name with its usual limit, or as given; ``auto`` is one of our own where a class allows it, which cannot fail."""
     if isinstance(given, Certifier):
         return given
+    if given == "auto":
+        return Listing() if is_small(of) else Counted() if _can_count(of) else Cpsat()
     if not isinstance(given, str) or given not in CERTIFIERS:
-        raise ParameterError(f"There is no certifier {given!r}; there are {', '.join(CERTIFIERS)}.")
+        raise ParameterError(f"There is no certifier {given!r}; there are auto, {', '.join(CERTIFIERS)}.")
     return CERTIFIERS[given]()

@@ -29,6 +29,9 @@ class LiteralSets(SubsetClass):
     def elements(self) -> int:
         return self.lifted
 
+    def asks(self, rule: Rule) -> set[int]:
+        return {e % self.attributes for e in rule}
+
     def lift(self, bits: np.ndarray) -> np.ndarray:
         return literals_of(bits, self.signed)
 
@@ -40,9 +43,6 @@ class LiteralSets(SubsetClass):
     def renamed(self, rule: Rule, attributes: Sequence[int], of: RuleClass) -> Rule:
         small = of.attributes
         return tuple(sorted(attributes[e] if e < small else self.attributes + attributes[e - small] for e in rule))
-
-    def dual_separators(self) -> list[Rule]:
-        return [(j,) for j in range(self.attributes)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +62,8 @@ class Conjunctions(LiteralSets):
         return said
 
     def words(self, rule: Rule, names: Sequence[str]) -> str:
+        if len(self.asks(rule)) < len(rule):  # an attribute and its negation
+            return "never"
         return " and ".join(literal_words(e, names) for e in rule) or "always"
 
     def separators(self) -> np.ndarray:
@@ -93,13 +95,12 @@ class Disjunctions(LiteralSets):
         return said
 
     def words(self, rule: Rule, names: Sequence[str]) -> str:
+        if len(self.asks(rule)) < len(rule):
+            return "always"
         return " or ".join(literal_words(e, names) for e in rule) or "never"
 
     def separators(self) -> np.ndarray:
         return np.eye(self.lifted, dtype=np.int8)
-
-    def rule_of(self, said: np.ndarray) -> Rule:
-        return tuple(np.flatnonzero(np.asarray(said, bool)).tolist())
 
     def program(self, lifted: np.ndarray, cost: np.ndarray, bonus: np.ndarray | None) -> Program:
         made, first = self._start(cost, bonus)

@@ -209,7 +209,7 @@ def counting_of(of: RuleClass) -> Counting:
     if size > MOST_RULES:
         raise NotSupported(
             f"There are {size:,} {of.name} of {of.attributes} attributes, and at most {MOST_RULES:,} can be counted; "
-            "give a smaller width, or fewer attributes, or leave out negations (signed=False)."
+            "give a smaller width, or fewer attributes, or leave out negations."
         )
     if of.width is None and isinstance(of, (Conjunctions, Disjunctions)):
         return Lattice(of)

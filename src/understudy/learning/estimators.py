@@ -47,7 +47,7 @@ class PrivateRuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         method: exponential (unconditional), rspm (conditional on a solver's certificate) or prsma (toy sizes).
         classes: the two labels, no and yes. Public: never read from y.
         class_weight: what a mistake on a row of a class costs, a whole number from 1; 1 for classes that are not in it.
-        certifier: who solves and proves, for rspm and prsma: cpsat or listing.
+        certifier: who solves and proves, for rspm and prsma: listing or counting (our own), cpsat, or auto.
         noise_on: separators or features, for rspm and prsma.
         delta: for prsma.
         report: the share of epsilon for telling how often the rule is wrong (``mistakes_``); 0 for not telling.
@@ -82,7 +82,7 @@ class PrivateRuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         method: str = "exponential",
         classes: tuple[Any, Any] = (0, 1),
         class_weight: dict[Any, int] | None = None,
-        certifier: str | Certifier = "cpsat",
+        certifier: str | Certifier = "auto",
         noise_on: str | None = None,
         delta: Any = None,
         report: Any = 0.0,
@@ -217,7 +217,7 @@ class PrivateHalfspaceClassifier(PrivateRuleClassifier):
         method: str = "exponential",
         classes: tuple[Any, Any] = (0, 1),
         class_weight: dict[Any, int] | None = None,
-        certifier: str | Certifier = "cpsat",
+        certifier: str | Certifier = "auto",
         noise_on: str | None = None,
         delta: Any = None,
         report: Any = 0.0,

@@ -50,6 +50,9 @@ class Halfspaces(SubsetClass):
     def elements(self) -> int:
         return 2 * self.lifted
 
+    def asks(self, rule: Rule) -> set[int]:
+        return {e % self.lifted for e in rule if e % self.lifted < self.attributes}
+
     def lift(self, bits: np.ndarray) -> np.ndarray:
         return np.concatenate([np.asarray(bits, np.int8), np.ones((len(bits), self.bias), np.int8)], axis=1)
 
@@ -118,12 +121,6 @@ class Halfspaces(SubsetClass):
 
     def separators(self) -> np.ndarray:
         return np.concatenate([np.eye(self.lifted, dtype=np.int8), -np.eye(self.lifted, dtype=np.int8)])
-
-    def rule_of(self, said: np.ndarray) -> Rule:
-        return tuple(np.flatnonzero(np.asarray(said, bool)).tolist())
-
-    def dual_separators(self) -> list[Rule]:
-        return [(j,) for j in range(self.attributes)]
 
     def program(self, lifted: np.ndarray, cost: np.ndarray, bonus: np.ndarray | None) -> Program:
         made, first = self._start(cost, bonus)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import platform
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from understudy.front_door import as_schema, ledger_for
 from understudy.learning import prsma
 from understudy.learning.certifiers import Certifier, certifier_of
 from understudy.learning.classes import rule_class
-from understudy.learning.counting import counting_of
+from understudy.learning.counting import counting_of, widest
 from understudy.learning.learned import Learned
 from understudy.learning.task import Attribute, Task
 from understudy.privacy import Meter
@@ -58,7 +59,7 @@ def learn(
     delta: Any = None,
     costs: Sequence[int] = (1, 1),
     report: Any = Fraction(1, 10),
-    certifier: str | Certifier = "cpsat",
+    certifier: str | Certifier = "auto",
     noise_on: str | None = None,
     parameters: Mapping[str, Any] | None = None,
     ledger: str | Path | Ledger | None = None,
@@ -72,13 +73,14 @@ def learn(
         epsilon: the privacy promise, pure unless the method is prsma.
         attributes: the questions that rules are made of, such as ``age >= 40``; every value of every other column if not given.
         rules: conjunctions, disjunctions, parities, halfspaces or decision-lists.
-        width: at most so many literals or questions in a rule.
+        width: at most so many literals or questions in a rule; if not given, by the method exponential the widest class that is counted in
+            seconds, by the others the whole class.
         signed: whether literals may be negated.
         method: exponential (unconditional, by counting), rspm (by a solver, conditional on its certificate) or prsma (toy sizes).
         delta: for prsma only.
         costs: of a wrong yes and a wrong no, whole numbers.
         report: the share of epsilon for telling how often the rule is wrong; 0 for not telling.
-        certifier: who solves and proves, for rspm and prsma.
+        certifier: who solves and proves, for rspm and prsma: listing or counting (our own code), cpsat, or auto.
         noise_on: separators or features, for rspm and prsma.
         parameters: of the class, such as ``bias`` of halfspaces.
         ledger: the file that keeps what was spent on this table; beside the data if not given.
@@ -102,6 +104,8 @@ def learn(
     schema = as_schema(schema)
     how, task = _method(method), Task.of(schema, label, attributes, costs)
     of = rule_class(rules, attributes=len(task.attributes), signed=signed, width=width, **dict(parameters or {}))
+    if how is Method.EXPONENTIAL and width is None:
+        of = dataclasses.replace(of, width=widest(of))
     promised, share = exact_epsilon(epsilon), exact(report, "report")
     if not 0 <= share < 1:
         raise ParameterError("report is the share of epsilon for telling how often the rule is wrong: at least 0 and below 1.")
@@ -109,7 +113,7 @@ def learn(
         raise ParameterError("delta belongs to prsma, which needs one; the other methods are private without.")
     for_report = promised * share
     for_rule = promised - for_report
-    by = certifier_of(certifier)
+    by = certifier_of(certifier, of)
     check_task(task, of, schema.shape)
     for part in (for_rule, for_report) if for_report else (for_rule,):
         checked_epsilon(part)
@@ -126,7 +130,7 @@ def learn(
     if rows == 0:
         raise ParameterError("The table is empty; there is nothing to learn.")
     check_sums(rows, task, WEIGHT)
-    blocks = prsma.checked_plan(rows, for_rule, exact(delta, "delta")) if how is Method.PRSMA else None
+    blocks = prsma.checked_plan(rows, for_rule, exact(delta, "delta"), by) if how is Method.PRSMA else None
     spent = (for_rule / 2) ** 2 / 2 if how is Method.EXPONENTIAL else for_rule**2 / 2
     allowed = Cost(spent + for_report**2 / 2, delta=blocks.delta if blocks else Fraction(0))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from understudy.errors import BundleError, UnderstudyError
+from understudy.errors import BundleError, SourceError, UnderstudyError
 from understudy.learning.base import Rule, RuleClass
 from understudy.learning.classes import rule_class
 from understudy.learning.task import Attribute, Task
@@ -21,7 +21,7 @@ from understudy.schema.cells import Cells, read_cells, read_objects
 FORMAT = "understudy rule 1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Learned:
     """A rule that may be published, and how it was learnt. Everything in it is a released value."""
 
@@ -29,7 +29,7 @@ class Learned:
     task: Task
     of: RuleClass
     rule: Rule
-    manifest: dict[str, Any] = field(repr=False)
+    manifest: dict[str, Any]
 
     @property
     def words(self) -> str:
@@ -37,11 +37,19 @@ class Learned:
         return self.of.words(self.rule, self.task.names)
 
     def predict(self, table: Any) -> np.ndarray:
-        """What the rule says of rows (bool): anything with columns by name, such as a DataFrame or a dict of lists."""
+        """What the rule says of rows (bool): anything with columns by name, such as a DataFrame or a dict of lists.
+
+        Only columns that the rule asks about have to be there.
+        """
         wanted = sorted({a.column for a in self.task.attributes})
-        columns = [self.schema.columns[c] for c in wanted]
-        codes = np.stack([column.encode(_cells_of(table[column.name])) for column in columns], axis=1)
+        needed = {self.task.attributes[j].column for j in self.of.asks(self.rule)}
+        found = {c: self.schema.columns[c].encode(_column(table, self.schema.columns[c].name)) for c in sorted(needed)}
+        rows = len(next(iter(found.values()))) if found else _rows(table)
+        codes = np.stack([found.get(c, np.zeros(rows, np.int32)) for c in wanted], axis=1)
         return self.of.predict(self.rule, self.task.bits(codes, wanted))
+
+    def __repr__(self) -> str:
+        return f"<Learned: {self.words}>"
 
     # ------------------------------------------------------------------ the file
 
@@ -110,6 +118,23 @@ def _attribute(entry: Mapping[str, Any], schema: Schema) -> Attribute:
     if not all(isinstance(code, int) and 0 <= code < schema.columns[position].size for code in entry["codes"]):
         raise ValueError("codes that the column does not have")
     return Attribute(position, frozenset(entry["codes"]), entry["name"])
+
+
+def _column(table: Any, name: str) -> Cells:
+    try:
+        column = table[name]
+    except (KeyError, TypeError, IndexError, ValueError):
+        raise SourceError(
+            f"The rule asks about the column {name!r}; give a table that has it by name, such as a DataFrame or a dict of lists."
+        ) from None
+    return _cells_of(column)
+
+
+def _rows(table: Any) -> int:
+    """How many rows a table has, for a rule that asks about nothing."""
+    if isinstance(table, Mapping):
+        return len(next(iter(table.values()), ()))
+    return int(table.num_rows) if hasattr(table, "num_rows") else len(table)
 
 
 def _cells_of(column: Any) -> Cells:

@@ -39,6 +39,9 @@ class DecisionLists(RuleClass):
         """The most questions in a list."""
         return self.attributes if self.width is None else min(self.width, self.attributes)
 
+    def asks(self, rule: Rule) -> set[int]:
+        return {e % self.attributes for e in rule[:-1:2]}
+
     def lift(self, bits: np.ndarray) -> np.ndarray:
         return literals_of(bits, self.signed)
 

@@ -35,6 +35,9 @@ class Parities(SubsetClass):
     def elements(self) -> int:
         return self.lifted
 
+    def asks(self, rule: Rule) -> set[int]:
+        return {e for e in rule if e < self.attributes}
+
     def lift(self, bits: np.ndarray) -> np.ndarray:
         bits = np.asarray(bits, np.int8)
         return np.concatenate([bits, np.ones((len(bits), 1), np.int8)], axis=1) if self.signed else bits
@@ -76,12 +79,6 @@ class Parities(SubsetClass):
 
     def separators(self) -> np.ndarray:
         return np.eye(self.lifted, dtype=np.int8)
-
-    def rule_of(self, said: np.ndarray) -> Rule:
-        return tuple(np.flatnonzero(np.asarray(said, bool)).tolist())
-
-    def dual_separators(self) -> list[Rule]:
-        return [(j,) for j in range(self.attributes)]
 
     def program(self, lifted: np.ndarray, cost: np.ndarray, bonus: np.ndarray | None) -> Program:
         made, first = self._start(cost, bonus)

@@ -10,10 +10,11 @@ from fractions import Fraction
 from typing import Any
 
 from understudy.errors import NotSupported, ParameterError
+from understudy.learning.certifiers import Certifier
 from understudy.privacy.argmin import BlockPlan, plan_blocks
 from understudy.privacy.budget import exact, exact_epsilon
 
-MOST_SOLVES = 200_000
+MOST_SOLVES, MOST_OUTSIDE_SOLVES = 200_000, 2_000  # a process of its own for each solve takes most of a second
 FEWEST_BLOCK_ROWS = 10
 
 
@@ -33,7 +34,7 @@ def plan(n: int, epsilon: Any, delta: Any) -> BlockPlan:
     return plan_blocks(n, exact_epsilon(epsilon), failing)
 
 
-def checked_plan(rows: int, epsilon: Fraction, delta: Fraction) -> BlockPlan:
+def checked_plan(rows: int, epsilon: Fraction, delta: Fraction, certifier: Certifier) -> BlockPlan:
     """A plan that can be carried out; raises, in a sentence, otherwise."""
     made = plan(rows, epsilon, delta)
     if made.block_rows < FEWEST_BLOCK_ROWS:
@@ -41,9 +42,11 @@ def checked_plan(rows: int, epsilon: Fraction, delta: Fraction) -> BlockPlan:
             f"prsma cuts {rows:,} rows into {made.blocks:,} blocks of {made.block_rows:,}, too few to learn from; it would need "
             f"{FEWEST_BLOCK_ROWS * made.blocks:,} rows. Use the method exponential, which needs no blocks."
         )
-    if made.solves > MOST_SOLVES:
+    most = MOST_SOLVES if certifier.condition is None else MOST_OUTSIDE_SOLVES
+    if made.solves > most:
         raise NotSupported(
             f"prsma would make {made.solves:,} solves ({made.runs:,} in each of {made.blocks:,} blocks) for this epsilon and delta, "
-            f"and at most {MOST_SOLVES:,} are made. Use the method exponential, which needs none, or a much larger delta."
+            f"and at most {most:,} are made with the certifier {certifier.name}. Use the method exponential, which needs none, "
+            "or a much larger delta."
         )
     return made

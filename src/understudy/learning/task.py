@@ -28,24 +28,34 @@ class Attribute:
     def parse(cls, text: str, schema: Schema) -> Attribute:
         """Read ``married``, ``sex = F``, ``age >= 40`` and the like.
 
-        A bare column asks whether it takes its last ordinary value, which for yes/no columns is yes. Comparisons go by the order of
-        the column's values; in a column with bins by whole bins, the one that holds the value being in ``>=`` and ``<=``.
+        A bare column has two values, and asks for the second, which for yes/no columns is yes. Comparisons go by the order of the
+        column's values; in a column with bins by whole bins, the one that holds the value being in ``>=`` and ``<=``. A bin is then
+        named instead of the value, so that a rule's words say what the rule does.
         """
+        if not isinstance(text, str):
+            raise ParameterError(f"A question about a column is a text, such as 'age >= 40'; {text!r} is none.")
         match = COMPARED.match(text)
         if text in schema.names or not match:
             position = schema.position(text if text in schema.names else text.strip())
-            return cls(position, frozenset([schema.columns[position].values - 1]), text.strip())
+            column = schema.columns[position]
+            if column.values != 2:
+                raise ParameterError(
+                    f"Column {column.name!r} has {column.values} values and is no yes/no question by itself; "
+                    f"ask for one, as in '{column.name} = {column.label(0)}'."
+                )
+            return cls(position, frozenset([1]), text.strip())
         name, sign, value = match.groups()
         position = schema.position(name)
-        return cls(position, frozenset(_codes(schema.columns[position], sign, value)), text.strip())
+        column = schema.columns[position]
+        code = column.labels.index(value) if value in column.labels else column.code_of(value)
+        return cls(position, frozenset(_codes(column, sign, code)), f"{name} {sign} {column.label(code)}")
 
     def bits(self, codes: np.ndarray) -> np.ndarray:
         """The answer for each code of the column (uint8)."""
         return np.isin(codes, sorted(self.codes)).astype(np.uint8)
 
 
-def _codes(column: Column, sign: str, value: str) -> Iterable[int]:
-    code = column.code_of(value)
+def _codes(column: Column, sign: str, code: int) -> Iterable[int]:
     chosen = {
         "=": [code],
         "!=": [c for c in range(column.size) if c != code],
@@ -73,21 +83,27 @@ class Task:
 
     def __post_init__(self) -> None:
         if not self.attributes:
-            raise ParameterError("A rule needs at least one attribute.")
+            raise ParameterError("A rule needs at least one attribute: a question about a column that is not the label's.")
         if isinstance(self.label, Attribute) and any(a.column == self.label.column for a in self.attributes):
             raise ParameterError("The label's column cannot be an attribute as well.")
-        if len(self.costs) != 2 or any(isinstance(c, bool) or not isinstance(c, int) or not 1 <= c <= MOST_COST for c in self.costs):
+        if (
+            not isinstance(self.costs, tuple)
+            or len(self.costs) != 2
+            or any(isinstance(c, bool) or not isinstance(c, int) or not 1 <= c <= MOST_COST for c in self.costs)
+        ):
             raise ParameterError(f"costs are two whole numbers from 1 to {MOST_COST}: of a wrong yes, and of a wrong no.")
 
     @classmethod
     def of(cls, schema: Schema, label: str, attributes: Sequence[str] | None = None, costs: Any = (1, 1)) -> Task:
         """From texts; without a list, each value of each other column is an attribute, or of a yes/no column the second one."""
+        if isinstance(attributes, str):
+            raise ParameterError("attributes are a list of texts; put even a single one into brackets.")
         target = Attribute.parse(label, schema)
         if attributes is None:
             made = [a for p in range(len(schema)) if p != target.column for a in _usual(schema, p)]
         else:
             made = [Attribute.parse(text, schema) for text in attributes]
-        return cls(tuple(made), target, tuple(costs))
+        return cls(tuple(made), target, tuple(costs) if isinstance(costs, (list, tuple)) else costs)
 
     @property
     def columns(self) -> tuple[int, ...]:

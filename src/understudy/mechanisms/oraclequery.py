@@ -25,7 +25,7 @@ from typing import ClassVar
 from understudy.errors import NotSupported, ParameterError
 from understudy.game import QueryPlayer
 from understudy.learning import prsma
-from understudy.learning.certifiers import Certifier, certifier_of
+from understudy.learning.certifiers import CERTIFIERS, Certifier, Cpsat, certifier_of
 from understudy.learning.conjunctions import Conjunctions
 from understudy.mechanisms.base import Brief, Mechanism
 from understudy.mechanisms.leading import Leading
@@ -52,12 +52,12 @@ class OracleQuery(Leading):
     Attributes:
         learner: the private best response: exponential, rspm or prsma.
         width: for rspm, at most so many literals in a response; ``None`` for any number.
-        certifier: for rspm, who proves that a response is the best: counting (our own, unconditional) or cpsat (needed with a width).
+        certifier: for rspm, who proves that a response is the best: counting (our own, for any number of literals), cpsat, or auto.
     """
 
     learner: str = "exponential"
     width: int | None = None
-    certifier: str | Certifier = "counting"
+    certifier: str | Certifier = "auto"
 
     name: ClassVar[str] = "oraclequery"
     summary: ClassVar[str] = "all conjunctions of up to 22 columns, however long; selects the worst of them and measures nothing"
@@ -66,7 +66,11 @@ class OracleQuery(Leading):
 
     @property
     def conditional_on(self) -> str | None:
-        return certifier_of(self.certifier).condition if self.learner == "rspm" else None
+        if self.learner != "rspm" or (self.certifier == "auto" and self.width is None):  # up to 22 literals are counted by our own code
+            return None
+        if isinstance(self.certifier, Certifier):
+            return self.certifier.condition
+        return CERTIFIERS.get(self.certifier, Cpsat).condition
 
     def check(self, brief: Brief) -> None:
         if self.learner not in LEARNERS:
@@ -80,7 +84,8 @@ class OracleQuery(Leading):
         if self.learner != "exponential" and brief.neighbours is not Neighbours.REPLACE_ONE:
             raise NotSupported(f"The learner {self.learner} is proved private under replace-one only; use the learner exponential.")
         if self.learner == "rspm":
-            certifier_of(self.certifier).check(Conjunctions(attributes=literals, signed=False, width=self.width))
+            of = Conjunctions(attributes=literals, signed=False, width=self.width)
+            certifier_of(self.certifier, of).check(of)
         elif self.width is not None:
             raise ParameterError("width belongs to the learner rspm.")
         super().check(brief)

@@ -21,9 +21,12 @@ FREE = 1e29
 
 
 def send(stream: IO[bytes], **arrays: Any) -> None:
-    """Write a message."""
+    """Write a message of numbers and texts."""
+    plain: dict[str, Any] = {name: np.asarray(value) for name, value in arrays.items()}
+    if any(value.dtype.hasobject for value in plain.values()):  # NumPy would pickle it
+        raise ValueError("A message holds numbers and texts, no objects.")
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
+    np.savez(buffer, **plain)
     stream.write(struct.pack("<q", buffer.tell()) + buffer.getvalue())
     stream.flush()
 

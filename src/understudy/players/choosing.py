@@ -86,7 +86,7 @@ class PrivateBestResponse:
     """
 
     def __init__(
-        self, meter: Meter, parts: Sequence[QueryClass], *, rho: Fraction, width: int | None = None, certifier: str | Certifier = "counting"
+        self, meter: Meter, parts: Sequence[QueryClass], *, rho: Fraction, width: int | None = None, certifier: str | Certifier = "auto"
     ) -> None:
         (part,) = parts
         assert isinstance(part, AllConjunctions)

@@ -131,7 +131,8 @@ class FileLedger:
 
     @property
     def where(self) -> str:
-        return self.path.name
+        """The file's name as text that can be written; a name may hold bytes that are none."""
+        return self.path.name.encode("utf-8", "backslashreplace").decode("utf-8")
 
     def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> None:
         """Write a charge and make it durable, or raise and write nothing."""

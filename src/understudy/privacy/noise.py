@@ -116,7 +116,7 @@ class Noise:
             raise ParameterError("Laplace noise needs a positive scale.")
         if max(scale.numerator, scale.denominator) >= LARGEST_FAST_SCALE:
             return np.asarray([self._slow_laplace(scale) for _ in range(size)], np.int64)
-        return self._run(_laplace_kernel, size, 24, np.asarray([scale.numerator, scale.denominator], np.int64))
+        return self._run(_laplace_kernel, size, 24, np.asarray([scale.numerator, scale.denominator, 1], np.int64))
 
     def geometric(self, size: int, scale: Fraction) -> np.ndarray:
         """``size`` independent draws with P(k) proportional to exp(-k / scale), k >= 0."""
@@ -124,7 +124,7 @@ class Noise:
             raise ParameterError("Geometric noise needs a positive scale.")
         if max(scale.numerator, scale.denominator) >= LARGEST_FAST_SCALE:
             return np.asarray([self._slow_geometric(scale) for _ in range(size)], np.int64)
-        return self._run(_geometric_kernel, size, 24, np.asarray([scale.numerator, scale.denominator], np.int64))
+        return self._run(_laplace_kernel, size, 24, np.asarray([scale.numerator, scale.denominator, 0], np.int64))
 
     def _slow_laplace(self, scale: Fraction) -> int:
         while True:
@@ -405,22 +405,10 @@ def _wide_gaussian_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray,
 
 @numba.njit(cache=True, nogil=True)
 def _laplace_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
+    """Of either sign if p[2] is set, of none otherwise."""
     at = np.zeros(2, np.int64)
     while state[0] < len(out):
-        y = _laplace_value(words, at, p[0], p[1], inverse_e)
-        if at[1] != 0:
-            state[2] = at[1]
-            return
-        out[state[0]] = y
-        state[0] += 1
-        state[1] = at[0]
-
-
-@numba.njit(cache=True, nogil=True)
-def _geometric_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
-    at = np.zeros(2, np.int64)
-    while state[0] < len(out):
-        y = _geometric_value(words, at, p[0], p[1], inverse_e)
+        y = _laplace_value(words, at, p[0], p[1], inverse_e) if p[2] else _geometric_value(words, at, p[0], p[1], inverse_e)
         if at[1] != 0:
             state[2] = at[1]
             return

@@ -95,12 +95,14 @@ def exact_rho(rho: object) -> Fraction:
 
 def checked_epsilon(epsilon: object) -> Fraction:
     if not isinstance(epsilon, (int, Fraction)) or isinstance(epsilon, bool) or not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
-        raise ParameterError(f"epsilon must be a whole number or a Fraction from {float(LEAST_EPSILON):g} to {MOST_EPSILON}.")
+        raise ParameterError(
+            f"epsilon must be an exact number (a Fraction, not a float) from {float(LEAST_EPSILON):g} to {MOST_EPSILON}, each part of it."
+        )
     return Fraction(epsilon)
 
 
 def checked_certifier(given: str | Certifier, of: RuleClass) -> Certifier:
-    by = certifier_of(given)
+    by = certifier_of(given, of)
     by.check(of)
     return by
 

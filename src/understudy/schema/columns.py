@@ -144,6 +144,10 @@ class Categorical(Column):
             raise SchemaError(f"Column {self.name!r} is categorical but lists no categories; give them in constraints.enum.")
         if len(set(self.categories)) != len(self.categories):
             raise SchemaError(f"Column {self.name!r} lists a category twice; every category must be listed once.")
+        try:
+            "".join((*self.categories, *self.missing_values)).encode()
+        except UnicodeEncodeError:
+            raise SchemaError(f"Column {self.name!r} lists text that cannot be written as UTF-8; change that category.") from None
         for label, declared in (("OTHER", self.other), ("MISSING", self.missing)):
             if declared and label in self.categories:
                 raise SchemaError(f"Column {self.name!r} declares the code {label} and also lists that category; drop one of them.")

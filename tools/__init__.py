@@ -1,0 +1,1 @@
+"""Programs for those who look after the project: licences, pins, the wheel."""
