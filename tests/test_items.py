@@ -282,9 +282,13 @@ def test_malformed_files_of_conjunctions_are_refused(wrong: dict[str, Any]) -> N
         Conjunctions.from_dict({**plain, **wrong}, BASKET)
 
 
-@pytest.mark.parametrize("mechanism", ["arp", "gaussian", "rap", "projection", "matrix", "mwem", "fem", "dualquery", "independent", "auto"])
+@pytest.mark.parametrize(
+    "mechanism",
+    ["arp", "gaussian", "rap", "projection", "matrix", "mwem", "fem", "dualquery", "independent", "generator", "querygan", "auto"],
+)
 def test_every_mechanism_serves_conjunctions_or_says_that_it_does_not(mechanism: str) -> None:
     quick = {"rap": {"rounds": 1, "steps": 10}, "projection": {"steps": 10}, "fem": {"rounds": 4, "samples": 4}}
+    quick |= {"generator": {"steps": 5}, "querygan": {"rounds": 4, "steps": 3}}
     made = us.release(
         small_table(), schema=SMALL, workload="2-conjunctions:12@1", mechanism=mechanism, parameters=quick.get(mechanism), epsilon=1
     )

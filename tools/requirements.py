@@ -81,9 +81,9 @@ def needs() -> list[Need]:
 
 
 def version_of(name: str) -> str | None:
-    """The installed version, or None."""
+    """The installed version, or None; without the suffix that says how it was built, such as torch's +cpu."""
     try:
-        return metadata.version(name)
+        return metadata.version(name).partition("+")[0]
     except metadata.PackageNotFoundError:
         return None
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
+
 from understudy.errors import NotSupported
 from understudy.game import Finding, Model, QueryPlayer
 from understudy.players.rows import RowModel
@@ -13,7 +15,9 @@ from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Query, Symmetric
 from understudy.schema import Schema
+from understudy.tally import Counts
 
+FINE = 2**24  # rows of a model that has none of its own: what rounding loses is far below one person
 KEPT = 1  # of a marginal too wide to hold, at most so many empty cells are expected among those measured
 
 
@@ -71,17 +75,23 @@ def single(choice: Choice) -> Query:
 
 
 class WorstMarginal:
-    """SELECT the whole marginal that a row model gets most wrong, then MEASURE it."""
+    """SELECT the whole marginal that a model gets most wrong, then MEASURE it."""
 
     def __init__(self, meter: Meter, parts: Sequence[Marginal], *, select: Fraction, measure: Fraction) -> None:
         self._meter, self._parts = meter, list(parts)
         self._select, self._measure = select, measure
 
     def point(self, model: Model) -> Sequence[Finding]:
-        assert isinstance(model, RowModel)
-        answers = model.counts(self._parts)
-        (index,) = self._meter.select_marginal(self._parts, answers, len(model.codes), rho=self._select, score=MarginalScore.LARGEST)
+        answers, rows = whole_counts(model, self._parts)
+        (index,) = self._meter.select_marginal(self._parts, answers, rows, rho=self._select, score=MarginalScore.LARGEST)
         return [self._meter.measure(self._parts[index], rho=self._measure)]
+
+
+def whole_counts(model: Model, parts: Sequence[Marginal]) -> tuple[list[Counts], int]:
+    """A model's answers as counts among so many rows: its own, or its shares of FINE rows, rounded."""
+    if isinstance(model, RowModel):
+        return model.counts(parts), len(model.codes)
+    return [Counts(part.size, np.rint(model.shares(part) * FINE).astype(np.int64)) for part in parts], FINE
 
 
 class InTurn:

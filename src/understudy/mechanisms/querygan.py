@@ -1,0 +1,87 @@
+"""QueryGAN-EM: a generator network against a private discriminator.
+
+The discriminators of the paper's ODO are one-layer ReLU units, max(0, sum of k one-hot entries - (k - 1)): on records, exactly the k-way
+queries of the workload; and their negations. One of them is SELECTED each round by the exponential mechanism, where the generator answers
+too low, and the generator is TRAINED on all that were selected. Nothing is measured. What is released are rows from the uniform mixture of
+the generators phi_0 ... phi_{T-1}. The paper's own privacy proof is broken in several places (its losses are not convex, its noise is
+calibrated to another norm); selection by the exponential mechanism needs none of it, and the front door's certificate no regret bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from understudy.errors import NotSupported, ParameterError
+from understudy.game import Played, Watcher, play
+from understudy.mechanisms.base import Brief, Mechanism, check_whole
+from understudy.mechanisms.leading import rounds_for
+from understudy.players.choosing import WorstSigned
+from understudy.players.leader import LEADERS, LeadingGenerator
+from understudy.players.network import Network, Size, check_network, one_thread
+from understudy.players.relaxed import MOST_NUMBERS, relaxed
+from understudy.privacy import Meter
+from understudy.tally import DENSE_CELLS
+
+LATENTS = 100  # in every generator; the mixture has as many for each round
+MIXED = 5 * MOST_NUMBERS  # numbers in the mixture: 400 MB
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryGan(Mechanism):
+    """Data player: a generator network that follows the leader. Query player: the exponential mechanism on signed errors.
+
+    T generators are criticised T - 1 times, since nobody would learn from the last choice.
+
+    Attributes:
+        rounds: T; ``None`` for the public rule of fem.
+        leader: ``regularised``, or the paper's ``follow`` and ``perturbed``; see :class:`LeadingGenerator`.
+        last: the share of the generators, the last ones, that rows are drawn from; 1 is the paper's.
+        latents: random vectors, each of which becomes a distribution over rows; ``None`` for 100, fewer where all rounds would not fit.
+        entries: numbers in such a vector.
+        hidden: units in each of two layers.
+        rate: Adam's learning rate.
+        steps: Adam steps a round.
+    """
+
+    rounds: int | None = None
+    leader: str = "regularised"
+    last: float = 1.0
+    latents: int | None = None
+    entries: int = 32
+    hidden: int = 128
+    rate: float = 0.003
+    steps: int = 30
+
+    name: ClassVar[str] = "querygan"
+    summary: ClassVar[str] = "selects the worst queries and measures nothing; a generator network is trained on them"
+    reference: ClassVar[str] = "QueryGAN (ODO), corrected: the exponential mechanism over one-layer ReLU units"
+
+    def check(self, brief: Brief) -> None:
+        check_whole(self.name, rounds=(2 if self.rounds is None else self.rounds, 2, 100_000), steps=(self.steps, 1, 1_000_000))
+        if self.leader not in LEADERS:
+            raise ParameterError(f"querygan needs leader to be {', '.join(LEADERS[:-1])} or {LEADERS[-1]}, not {self.leader!r}.")
+        if isinstance(self.last, bool) or not isinstance(self.last, (int, float)) or not 0 < self.last <= 1:
+            raise ParameterError("querygan needs last to be above 0 and at most 1.")
+        check_network(self.name, self._size(brief, self.rounds or 2), self.rate, brief.schema)
+        for part in brief.workload:
+            relaxed(part)
+            if part.query(0) is None or part.size > DENSE_CELLS:
+                raise NotSupported(f"querygan chooses single queries, from at most {DENSE_CELLS:,} in a batch; one here is a {part.kind}.")
+
+    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
+        rounds = self.rounds or rounds_for(meter.left, meter.rows, brief.workload)
+        size = self._size(brief, rounds)
+        query = WorstSigned(meter, brief.workload.parts, rho=meter.left / (rounds - 1))
+        with one_thread():
+            network = Network(brief.schema, size, rng)
+            data = LeadingGenerator(brief.schema, network, leader=self.leader, rate=self.rate, steps=self.steps, last=self.last, rng=rng)
+            played = play(data, query, rounds=rounds - 1, watcher=watcher)
+        return replace(played, facts={"rounds": rounds, "latents": size.latents})
+
+    def _size(self, brief: Brief, rounds: int) -> Size:
+        most = max(1, MIXED // (rounds * sum(brief.schema.shape)))
+        latents = min(LATENTS, most) if self.latents is None else self.latents
+        return Size(latents=latents, entries=self.entries, hidden=self.hidden)

@@ -1,0 +1,67 @@
+"""A data player that fits a generator network to noisy answers. It sees released values and public randomness, nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from understudy.game import Finding
+from understudy.players.network import Network
+from understudy.players.relaxed import ENOUGH, RelaxedModel, Target, relaxed
+from understudy.privacy import Measurement
+from understudy.schema import Schema
+
+PROGRESS, PATIENCE = 1e-3, 20  # a loss that has not fallen by this share in so many steps has settled
+FIRST_STEPS = 4  # times as many in the first round: a network starts far from every table, and single columns are quickly answered
+
+
+class FittedGenerator:
+    """Fits the network to every measurement so far, after each round, from where it stood: squared error over noise variance, by Adam.
+
+    Args:
+        schema: the columns.
+        network: the generator, not yet trained.
+        rows: how many rows the sensitive table has, or is said to have.
+        rate: Adam's learning rate.
+        steps: most Adam steps a round.
+    """
+
+    def __init__(self, schema: Schema, network: Network, *, rows: int, rate: float, steps: int) -> None:
+        self._schema, self._network, self._rows, self._steps = schema, network, rows, steps
+        self._adam = network.adam(rate)  # one for all rounds: begun anew, its first steps are the longest and undo what was fitted
+        self._targets: list[Target] = []
+        self.taken = 0  # steps so far
+
+    def propose(self) -> RelaxedModel:
+        return RelaxedModel(self._schema, self._network.chances())
+
+    def learn(self, findings: Sequence[Finding]) -> None:
+        steps = self._steps if self._targets else FIRST_STEPS * self._steps
+        for found in findings:
+            if isinstance(found, Measurement):
+                shares = (found.counts / self._rows).astype(np.float32)
+                self._targets.append(Target(found.part, relaxed(found.part), shares, (self._rows / float(found.sigma)) ** 2))
+        self._fit(steps)
+
+    def result(self) -> RelaxedModel:
+        return self.propose()
+
+    def _fit(self, steps: int) -> None:
+        """Steps until the noise is reached or nothing improves; the best network seen is kept."""
+        answers = sum(target.part.size for target in self._targets)
+        best, kept, settled = math.inf, self._network.state(), 0
+        for _ in range(steps):
+            at = self._network.chances()
+            slopes = np.zeros_like(at.values)
+            loss = sum(target.loss(at, slopes) for target in self._targets)
+            settled = 0 if loss < best * (1 - PROGRESS) else settled + 1
+            if loss < best:
+                best, kept = loss, self._network.state()
+            if best <= ENOUGH * answers or settled >= PATIENCE:
+                break
+            self._network.pull(at, slopes)
+            self._adam.step()
+            self.taken += 1
+        self._network.restore(kept)

@@ -1,0 +1,272 @@
+"""querygan and generator: exact slopes, the same run twice, and a network that is shown nothing but released values."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import understudy as us
+from understudy.checks import SMALL, small_table
+from understudy.game import DataPlayer, Finding, Model, NoWatcher, Played
+from understudy.mechanisms import generator, querygan
+from understudy.mechanisms.base import Brief, Mechanism, make
+from understudy.players.leader import LeadingGenerator
+from understudy.players.network import Network, Size
+from understudy.privacy import Choice, Measurement, Meter, ProcessLedger
+from understudy.privacy.accountant import Cost
+from understudy.queries.base import Neighbours
+from understudy.queries.relaxed import Chances
+from understudy.queries.symmetric import Literal, all_of, any_of
+from understudy.queries.workload import explicit, marginals
+from understudy.sources.memory import MemorySource
+
+PACKAGE = Path(us.__file__).parent
+SIZE = Size(latents=7, entries=4, hidden=5)
+WORK = explicit(
+    SMALL, columns=[["a", "b"], ["b", "c"]], queries=[any_of(Literal(0, 0), Literal(2, 1)), all_of(Literal(0, 1), Literal(1, 2))]
+)
+PLAYERS = {"generator": (generator, "FittedGenerator"), "querygan": (querygan, "LeadingGenerator")}
+QUICK: dict[str, dict[str, Any]] = {"generator": {"steps": 20}, "querygan": {"steps": 3, "rounds": 10}}
+
+
+def network(seed: int = 0) -> Network:
+    return Network(SMALL, SIZE, np.random.default_rng(seed))
+
+
+def test_a_network_gives_a_distribution_for_every_column_of_every_latent() -> None:
+    found = network().chances()
+    assert found.rows == SIZE.latents and found.values.dtype == np.float32
+    for c in range(len(SMALL)):
+        assert np.allclose(found.column(c).sum(axis=0), 1, atol=1e-6) and found.column(c).min() > 0
+
+
+def test_slopes_of_the_parameters_are_those_of_differences() -> None:
+    queries = [part.relaxed() for part in WORK]
+    wanted = [np.random.default_rng(i).normal(size=part.size) for i, part in enumerate(WORK)]
+    made = network()
+
+    def value(at: Chances) -> float:
+        return float(sum(w @ q.answers(at) for q, w in zip(queries, wanted, strict=True)))
+
+    at = made.chances()
+    slopes = np.zeros_like(at.values)
+    for query, weights in zip(queries, wanted, strict=True):
+        query.pull(at, weights, slopes)
+    made.pull(at, slopes)
+    state, found = made.state(), [parameter.grad.clone() for parameter in made.parameters]
+    rng = np.random.default_rng(5)
+    for index, gradient in enumerate(found):
+        direction = rng.normal(size=tuple(gradient.shape)).astype(np.float32)
+        ends = []
+        for step in (1e-3, -1e-3):
+            moved = [kept.clone() for kept in state]
+            moved[index] += step * gradient.new_tensor(direction)
+            made.restore(moved)
+            ends.append(value(made.chances()))
+        expected = float((gradient.numpy() * direction).sum())
+        assert (ends[0] - ends[1]) / 2e-3 == pytest.approx(expected, abs=1e-3, rel=1e-2)
+
+
+def test_a_kept_state_comes_back() -> None:
+    made = network()
+    before, state = made.chances().values, made.state()
+    made.pull(made.chances(), np.random.default_rng(0).random(before.shape).astype(np.float32))
+    made.adam(0.1).step()
+    assert not np.array_equal(made.chances().values, before)
+    made.restore(state)
+    assert np.array_equal(made.chances().values, before)
+
+
+# ---------------------------------------------------------------------- nothing but released values
+
+
+class Tripwired(MemorySource):
+    """A table that nobody may look at while a data player thinks."""
+
+    thinking = False
+
+    def count(self, *given: Any, **named: Any) -> Any:
+        assert not Tripwired.thinking, "the generator's code looked at the table"
+        return super().count(*given, **named)
+
+    def scan(self, *given: Any, **named: Any) -> Any:
+        assert not Tripwired.thinking, "the generator's code looked at the table"
+        return super().scan(*given, **named)
+
+
+class Spied:
+    """A data player that notes what it was made of and what it was told, and thinks behind the tripwire."""
+
+    def __init__(self, kind: Any, given: Sequence[Any], named: dict[str, Any], log: list[Any]) -> None:
+        log.extend([*given, *named.values()])
+        self._player: DataPlayer = kind(*given, **named)
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._player, name)
+
+    def propose(self) -> Model:
+        return self._behind(self._player.propose)
+
+    def learn(self, findings: Sequence[Finding]) -> None:
+        self._log.append(list(findings))
+        self._behind(self._player.learn, findings)
+
+    def result(self) -> Model:
+        return self._behind(self._player.result)
+
+    @staticmethod
+    def _behind(verb: Any, *given: Any) -> Any:
+        Tripwired.thinking = True
+        try:
+            return verb(*given)
+        finally:
+            Tripwired.thinking = False
+
+
+def played(mechanism: Mechanism, source: MemorySource) -> Played:
+    brief = Brief(schema=SMALL, workload=WORK, neighbours=Neighbours.REPLACE_ONE)
+    rho = Fraction(1)
+    meter = Meter(source, neighbours=brief.neighbours, ledger=ProcessLedger(), play=Cost(rho), certify=rho, label="taint")
+    try:
+        return mechanism.play(brief, meter, np.random.default_rng(3), NoWatcher())
+    finally:
+        meter.close()
+
+
+@pytest.mark.parametrize("name", PLAYERS)
+def test_the_player_is_given_public_and_released_values_only(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[Any] = []
+    place, kind = PLAYERS[name]
+    real = getattr(place, kind)
+    monkeypatch.setattr(place, kind, lambda *given, **named: Spied(real, given, named, log))
+    found = played(make(name, QUICK[name]), Tripwired(small_table(), SMALL))
+    told = [finding for entry in log if isinstance(entry, list) for finding in entry]
+    given = [entry for entry in log if not isinstance(entry, list)]
+    assert told and all(type(finding) in (Choice, Measurement) for finding in told)
+    assert all(a is b for a, b in zip(told, found.findings, strict=True))  # what is learnt from is what is released
+    assert all(isinstance(x, (us.Schema, Network, int, float, str, Fraction, np.random.Generator)) for x in given)
+
+
+@pytest.mark.parametrize("name", PLAYERS)
+def test_released_values_alone_make_the_same_model(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = played(make(name, QUICK[name]), MemorySource(small_table(), SMALL))
+    script = iter(first.findings)
+    monkeypatch.setattr(Meter, "measure", lambda *_, **__: next(script))
+    monkeypatch.setattr(Meter, "measure_all", lambda self, parts, **__: [next(script) for _ in parts])
+    monkeypatch.setattr(Meter, "select", lambda *_, **__: [next(script)])
+    monkeypatch.setattr(Meter, "select_marginal", lambda *_, **__: [0])
+    again = played(make(name, QUICK[name]), MemorySource(np.zeros((600, 3), np.int32), SMALL))  # another table, the same findings
+    for part in WORK:
+        assert np.array_equal(first.model.shares(part), again.model.shares(part))
+
+
+@pytest.mark.parametrize("place", ["players/network.py", "players/generator.py", "players/leader.py"])
+def test_the_generators_files_import_neither_rows_nor_the_meter(place: str) -> None:
+    tree = ast.parse((PACKAGE / place).read_text(encoding="utf-8"))
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names}
+    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not any(module.startswith(("understudy.sources", "understudy.privacy.")) for module in modules if module)
+    assert not names & {"Meter", "Source", "sources", "meter"}
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr.strip("_") == "meter"]
+
+
+# ---------------------------------------------------------------------- torch is an extra
+
+
+def test_nothing_imports_torch_until_a_network_is_made() -> None:
+    code = "import sys, understudy as us; us.available_mechanisms(); assert not {'torch', 'safetensors'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", PLAYERS)
+def test_without_torch_a_sentence_says_what_to_install_and_nothing_is_charged(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, ledger = importlib.util.find_spec, ProcessLedger()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda module, *rest: None if module == "torch" else real(module, *rest))
+    with pytest.raises(us.NotSupported, match=r"pip install 'understudy\[gan\]'"):
+        us.release(small_table(), schema=SMALL, epsilon=1, mechanism=name, ledger=ledger)
+    assert not ledger.state.charges
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("generator", {"rounds": 0}, "rounds to be a whole number from 1"),
+    ("generator", {"steps": True}, "steps"),
+    ("generator", {"latents": 0}, "latents to be a whole number from 1"),
+    ("generator", {"hidden": 2.5}, "hidden"),
+    ("generator", {"rate": 0}, "learning rate above 0"),
+    ("generator", {"first": 1}, "first strictly between 0 and 1"),
+    ("querygan", {"rounds": 1}, "rounds to be a whole number from 2"),
+    ("querygan", {"leader": "leaderless"}, "regularised, follow or perturbed, not 'leaderless'"),
+    ("querygan", {"last": 0}, "last to be above 0"),
+    ("querygan", {"rate": float("nan")}, "learning rate above 0"),
+    ("generator", {"latents": 100_000, "hidden": 100_000, "entries": 100_000}, "more than .* numbers"),
+]
+
+
+@pytest.mark.parametrize(("name", "parameters", "words"), REFUSED)
+def test_refusals_come_before_any_charge(name: str, parameters: dict[str, Any], words: str) -> None:
+    ledger = ProcessLedger()
+    with pytest.raises(us.InputError, match=words):
+        wide = us.Schema.from_domain({"a": 3, "b": 4, "c": 100})
+        us.release(small_table(), schema=wide, epsilon=1, mechanism=name, parameters=parameters, ledger=ledger)
+    assert not ledger.state.charges
+
+
+@pytest.mark.parametrize("name", PLAYERS)
+def test_released_with_queries_saved_and_verified(name: str, tmp_path: Path) -> None:
+    made = us.release(small_table(), schema=SMALL, workload=WORK, epsilon=5, mechanism=name, parameters=QUICK[name], seed=1)
+    made.save(tmp_path / "bundle")
+    assert all(check.holds for check in us.verify(tmp_path / "bundle"))
+    assert made.certificate.alpha < 0.5 and made.manifest["mechanism"]["played"]["rounds"] > 0
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("leader", ["regularised", "follow", "perturbed"])
+def test_every_leader_goes_toward_what_was_chosen(leader: str, sign: int) -> None:
+    player = LeadingGenerator(SMALL, network(), leader=leader, rate=0.01, steps=20, last=1, rng=np.random.default_rng(0))
+    before = player.propose().shares(WORK.parts[0])[3]
+    player.learn([Choice(WORK.parts[0], 3, sign)])
+    assert sign * (player.propose().shares(WORK.parts[0])[3] - before) > 0.05
+
+
+def test_the_mixture_is_uniform_over_the_last_generators() -> None:
+    player = LeadingGenerator(SMALL, network(), leader="follow", rate=0.01, steps=5, last=0.5, rng=np.random.default_rng(0))
+    shares = []
+    for _ in range(3):
+        shares.append(player.propose().shares(WORK.parts[0]))
+        player.learn([Choice(WORK.parts[0], 3)])
+    mixed = player.result().shares(WORK.parts[0])
+    assert np.allclose(mixed, (shares[2] + player.propose().shares(WORK.parts[0])) / 2, atol=1e-6)
+
+
+class Impatient(NoWatcher):
+    def step(self, note: str = "") -> None:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", PLAYERS)
+def test_interrupted_training_counts_as_spent_and_the_ledger_says_so(name: str) -> None:
+    settings: dict[str, Any] = {"schema": SMALL, "workload": WORK, "epsilon": 1, "mechanism": name, "parameters": QUICK[name]}
+    whole, cut = ProcessLedger(), ProcessLedger()
+    us.release(small_table(), **settings, ledger=whole)
+    with pytest.raises(KeyboardInterrupt):
+        us.release(small_table(), **settings, ledger=cut, watcher=Impatient())
+    assert cut.state.spent == whole.state.spent and "ended early" in cut.state.notes[0]
+
+
+def test_a_generator_learns_dependence_that_independent_columns_miss() -> None:
+    work = marginals(SMALL, k=2)
+    error = {}
+    for name in ("generator", "independent"):
+        made = us.release(small_table(), schema=SMALL, workload=work, epsilon=20, mechanism=name, seed=0)
+        error[name] = made.certificate.noisy_largest_error
+    assert error["generator"] < error["independent"] / 2
