@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -16,6 +17,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN_LICENCE = "gurobi"  # this extra is for people with a licence of their own, and nobody has to install it
+# What some builds of torch bring along for graphics cards and others, such as the one for CPUs, do not; it is never used here.
+BUILD_DEPENDENT = re.compile(r"(cuda|nvidia)-|triton$")
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def needs() -> list[Need]:
     for use, requirements in declared().items():
         for name in closure(requirements):
             uses.setdefault(name, set()).add(use)
-    return [Need(name, frozenset(found)) for name, found in sorted(uses.items())]
+    return [Need(name, frozenset(found)) for name, found in sorted(uses.items()) if not BUILD_DEPENDENT.match(name)]
 
 
 def version_of(name: str) -> str | None:

@@ -49,7 +49,7 @@ class Generator(Mechanism):
     steps: int = 100
 
     name: ClassVar[str] = "generator"
-    summary: ClassVar[str] = "selects and measures the worst marginals, fits a generator network to them; large domains, wide tables"
+    summary: ClassVar[str] = "selects and measures the worst marginals, fits a generator network to them; large domains"
     reference: ClassVar[str] = "Understudy; after Liu, Vietri and Wu, NeurIPS 2021 (GEM)"
 
     def check(self, brief: Brief) -> None:
