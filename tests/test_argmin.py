@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import sys
@@ -643,7 +644,12 @@ def test_prsma_from_end_to_end_at_a_toy_size() -> None:
     x = np.random.default_rng(1).integers(0, 2, (20_000, 2))
     table = np.column_stack([x, x[:, 0]])
     settings = {"schema": {"a": 2, "b": 2, "y": 2}, "label": "y", "signed": False, "certifier": "listing", "report": 0}
-    made = learn(table, epsilon=8, delta=Fraction(1, 2), method="prsma", **settings)
+    made = None
+    for _ in range(6):  # "none" is an outcome, of probability 0.03 here
+        with contextlib.suppress(ReleaseFailed):
+            made = learn(table, epsilon=8, delta=Fraction(1, 2), method="prsma", **settings)
+            break
+    assert made is not None
     assert made.manifest["guarantee"]["reads"] == "unconditional" and made.manifest["guarantee"]["delta"] == "1/2"
     (event,) = made.manifest["events"]
     assert event["event"] == "ApproximateDP" and made.of.contains(made.rule)
