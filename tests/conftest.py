@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,19 @@ def shared() -> Path:
     if not (SHARED / "workload.py").exists():
         pytest.skip("the comparison data is not beside this checkout")
     return SHARED
+
+
+@pytest.fixture
+def battery(record_property: Callable[[str, object], None]) -> Callable[[str, int, str], None]:
+    """Note what a test of the battery came to: its row, how many cases, and a few words. ``make audit`` collects the notes.
+
+    The note goes into pytest's own record of the test (``--junitxml``), beside whether it passed.
+    """
+
+    def note(row: str, cases: int, said: str) -> None:
+        record_property("battery", f"{row}|{cases}|{said}")
+
+    return note
 
 
 @pytest.fixture
