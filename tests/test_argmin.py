@@ -27,7 +27,7 @@ from understudy.learning.conjunctions import Conjunctions
 from understudy.learning.learn import learn
 from understudy.learning.lists import DecisionLists
 from understudy.learning.parities import Parities
-from understudy.learning.task import Attribute, Task
+from understudy.learning.task import Task
 from understudy.privacy import FileLedger, Meter, ProcessLedger
 from understudy.privacy import argmin as room
 from understudy.privacy import meter as meter_room
@@ -36,6 +36,7 @@ from understudy.privacy.argmin import BlockPlan, NoiseOn, Perturbation, perturba
 from understudy.privacy.events import ApproximateDP, ExponentialDraws, PerturbedArgmin
 from understudy.privacy.noise import Noise
 from understudy.privacy.softmin import draw_least, settled
+from understudy.queries.attribute import Attribute
 from understudy.queries.base import Neighbours
 from understudy.sources.memory import MemorySource
 

@@ -14,11 +14,12 @@ import pytest
 import understudy as us
 from understudy.checks import SMALL, check_mechanism, check_query_class, check_source, small_table, source_kinds
 from understudy.fence import side_doors
-from understudy.game import Model, NoWatcher, Played, play
+from understudy.game import Model, NoWatcher, Played, in_words, play
 from understudy.mechanisms.base import available_mechanisms
 from understudy.mechanisms.independent import Independent
 from understudy.players.domain import sum_out
 from understudy.players.measuring import MeasureAll, one_way
+from understudy.privacy import Choice, Measurement
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import query_classes
@@ -81,7 +82,7 @@ class Stingy(Independent):
         from understudy.players.product import Product
 
         half = MeasureAll(meter, one_way(brief.schema), rho=meter.left / 2)
-        return play(Product(brief.schema, meter.rows), half, rounds=1, watcher=watcher)
+        return play(Product(brief.schema, meter.rows), half, rounds=1, watcher=watcher, schema=brief.schema)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,14 +212,28 @@ class Scripted:
 
     def point(self, model: Model) -> list[Any]:
         self.log.append("point")
-        return ["found"] if self.log.count("point") < 3 else []
+        return FOUND if self.log.count("point") < 3 else []
+
+
+class Listening(NoWatcher):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def step(self, note: str = "") -> None:
+        self.notes.append(note)
+
+
+PAIR = Marginal.of(SMALL, ["a", "b"])
+FOUND = [Measurement(PAIR, np.zeros(12, np.int64), Fraction(1)), Choice(PAIR, 5, -1)]
 
 
 def test_the_loop_proposes_points_learns_and_stops_when_nothing_is_found() -> None:
-    both = Scripted()
-    played = play(both, both, rounds=10, watcher=NoWatcher())
+    both, watcher = Scripted(), Listening()
+    played = play(both, both, rounds=10, watcher=watcher, schema=SMALL)
     assert both.log == ["propose", "point", "learn"] * 2 + ["propose", "point", "result"]
-    assert played.findings == ("found", "found")
+    assert played.findings == (*FOUND, *FOUND)
+    assert watcher.notes == ["chosen: not a = 1 and b = 1, and 1 more"] * 2
+    assert in_words(FOUND[:1], SMALL) == "measured: a, b"
 
 
 def test_public_names_are_these() -> None:

@@ -15,7 +15,7 @@ import understudy as us
 from understudy.errors import BundleError, NotSupported, ParameterError
 from understudy.learning.classes import rule_class, rule_classes
 from understudy.learning.counting import USUAL_RULES, counting_of, size_of, widest
-from understudy.learning.task import Attribute
+from understudy.queries.attribute import Attribute
 
 SCHEMA = {"a": 2, "b": 3, "c": 2, "y": 2}
 

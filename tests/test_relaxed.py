@@ -16,7 +16,7 @@ from understudy.mechanisms.projection import Projection
 from understudy.mechanisms.rap import Rap
 from understudy.players import relaxed as player
 from understudy.players.measuring import WorstSeveral, single
-from understudy.players.relaxed import Fit, RelaxedModel, RelaxedRows
+from understudy.players.relaxed import Fit, RelaxedRows
 from understudy.players.simplex import PARAMETERISATIONS, softmax, sparsemax
 from understudy.privacy import Choice, Measurement, Meter, ProcessLedger
 from understudy.privacy.accountant import Cost, total_cost
@@ -29,6 +29,7 @@ from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, at_
 from understudy.queries.workload import explicit, marginals
 from understudy.schema import Schema
 from understudy.sources.memory import MemorySource
+from understudy.synthesis.mixture import Mixture
 from understudy.tally import CodedRows
 
 FOUR = Schema.from_domain({"a": 3, "b": 4, "c": 2, "d": 5})
@@ -136,7 +137,7 @@ def test_slopes_of_free_numbers_are_differences(name: str) -> None:
 
 
 def test_rounding_keeps_every_expected_answer_and_evens_out_single_columns() -> None:
-    model, rng = RelaxedModel(SMALL, chances(SMALL, 7)), np.random.default_rng(0)
+    model, rng = Mixture(SMALL, chances(SMALL, 7)), np.random.default_rng(0)
     part, column = Marginal.of(SMALL, ["a", "b", "c"]), Marginal.of(SMALL, ["b"])
     runs, count = 2000, 20  # not a multiple of the relaxed rows
     tables = [CodedRows(model.rows(count, rng), SMALL.shape) for _ in range(runs)]
@@ -149,7 +150,7 @@ def test_rounding_keeps_every_expected_answer_and_evens_out_single_columns() -> 
 
 
 def test_rows_of_any_number() -> None:
-    model = RelaxedModel(SMALL, chances(SMALL, 7))
+    model = Mixture(SMALL, chances(SMALL, 7))
     for count in (1, 6, 7, 100):
         rows = model.rows(count, np.random.default_rng(0))
         assert rows.shape == (count, 3) and rows.dtype == np.int32 and np.all((rows >= 0) & (rows < SMALL.shape))

@@ -31,6 +31,7 @@ from understudy.queries.base import Neighbours
 from understudy.queries.workload import Workload, marginals
 from understudy.schema import Schema
 from understudy.sources import Source, open_source
+from understudy.synthesis.mixture import Mixture
 from understudy.tally import LARGEST_TABLE
 
 CERTIFICATE_SHARE = Fraction(1, 20)  # of rho, for the certificate
@@ -160,7 +161,8 @@ def _play(
     manifest = _manifest(meter, brief, mechanism, budget, measurements, total, len(codes))
     manifest["mechanism"]["played"] = dict(played.facts)
     manifest["certificate"] = asdict(certificate)
-    return Release(brief.schema, brief.workload, codes, synthetic, certificate, measurements, manifest)
+    model = played.model if isinstance(played.model, Mixture) else None
+    return Release(brief.schema, brief.workload, codes, synthetic, certificate, measurements, manifest, model)
 
 
 def _manifest(

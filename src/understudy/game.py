@@ -16,7 +16,9 @@ import numpy as np
 
 from understudy.privacy import Choice, Measurement, Residual
 from understudy.queries.base import QueryClass
+from understudy.schema import Schema
 
+MOST_NAMED = 4  # columns of a batch, in a progress bar
 Finding = Choice | Measurement | Residual
 
 
@@ -79,7 +81,7 @@ class Played:
     facts: Mapping[str, int | float | str] = field(default_factory=dict)  # such as what the public rule came to
 
 
-def play(data: DataPlayer, query: QueryPlayer, *, rounds: int, watcher: Watcher) -> Played:
+def play(data: DataPlayer, query: QueryPlayer, *, rounds: int, watcher: Watcher, schema: Schema) -> Played:
     """Let two players play for at most ``rounds`` rounds."""
     findings: list[Finding] = []
     watcher.stage("playing", rounds)
@@ -89,5 +91,15 @@ def play(data: DataPlayer, query: QueryPlayer, *, rounds: int, watcher: Watcher)
             break
         data.learn(found)
         findings.extend(found)
-        watcher.step()
+        watcher.step(in_words(found, schema))
     return Played(data.result(), tuple(findings))
+
+
+def in_words(findings: Sequence[Finding], schema: Schema) -> str:
+    """What a round found, for those who watch; a finding is a released value."""
+    last = findings[-1]
+    if isinstance(last, Choice):
+        said = f"chosen: {'' if last.sign > 0 else 'not '}{last.part.describe(schema, last.index)}"
+    else:
+        said = f"measured: {', '.join(schema.names[c] for c in last.part.columns[:MOST_NAMED]) or 'all rows'}"
+    return said if len(findings) == 1 else f"{said}, and {len(findings) - 1:,} more"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,21 +39,36 @@ def export_csv(folder: str | Path, file: str | Path, *, raw: bool = False) -> in
         rows = pq.ParquetFile(place / "synthetic.parquet")
         if rows.schema_arrow.names != names or not all(_is_plain(kind) for kind in rows.schema_arrow.types):
             raise BundleError(f"The rows in {str(place)!r} are not those of its schema; get the bundle again.")
-        return _write(rows, target, raw)
+        return write_csv(rows.schema_arrow, rows.iter_batches(ROWS_AT_ONCE), target, raw=raw)
     except OSError as problem:
-        reason = problem.strerror or type(problem).__name__
-        raise BundleError(f"The rows could not be written to {str(target)!r} ({reason}); name another file.") from None
+        raise unwritten(target, problem) from None
     except pa.ArrowException:
         raise BundleError(f"The rows in {str(place)!r} cannot be read; get the bundle again.") from None
 
 
-def _write(rows: pq.ParquetFile, target: Path, raw: bool) -> int:
-    kinds = [pa.string() if _is_text(kind) else kind for kind in rows.schema_arrow.types]
-    names = rows.schema_arrow.names if raw else _harmless(pa.array(rows.schema_arrow.names, pa.string())).to_pylist()
+def write_table(table: pa.Table, file: str | Path, *, raw: bool = False) -> int:
+    """Write rows to a new file, CSV (as :func:`export_csv` does) or Parquet by its ending, and return how many there are."""
+    target = Path(file)
+    if target.suffix.lower() not in (".csv", ".parquet"):
+        raise ParameterError(f"The file {str(target)!r} must end in .csv or .parquet.")
+    if target.exists():
+        raise ParameterError(f"The file {str(target)!r} exists; name a new one.")
+    try:
+        if target.suffix.lower() == ".csv":
+            return write_csv(table.schema, table.to_batches(ROWS_AT_ONCE), target, raw=raw)
+        pq.write_table(table, target, compression="zstd")
+        return table.num_rows
+    except OSError as problem:
+        raise unwritten(target, problem) from None
+
+
+def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], target: Path, *, raw: bool) -> int:
+    kinds = [pa.string() if _is_text(kind) else kind for kind in schema.types]
+    names = schema.names if raw else _harmless(pa.array(schema.names, pa.string())).to_pylist()
     shown, total = pa.schema(list(zip(names, kinds, strict=True))), 0
     try:
         with target.open("xb") as stream, pyarrow.csv.CSVWriter(stream, shown) as writer:
-            for batch in rows.iter_batches(ROWS_AT_ONCE):
+            for batch in batches:
                 cells = [cell.cast(kind) for cell, kind in zip(batch.columns, kinds, strict=True)]
                 writer.write_batch(pa.record_batch([cell if raw else _harmless(cell) for cell in cells], schema=shown))
                 total += len(batch)
@@ -60,6 +76,12 @@ def _write(rows: pq.ParquetFile, target: Path, raw: bool) -> int:
         target.unlink(missing_ok=True)  # half a table looks like a whole one
         raise
     return total
+
+
+def unwritten(target: Path, problem: OSError) -> BundleError:
+    return BundleError(
+        f"The rows could not be written to {str(target)!r} ({problem.strerror or type(problem).__name__}); name another file."
+    )
 
 
 def _harmless(cells: pa.Array) -> pa.Array:

@@ -16,13 +16,19 @@ import pyarrow.parquet as pq
 
 from understudy.bundle.answers import Answers
 from understudy.bundle.codes import coded, uncoded
+from understudy.bundle.model import MODEL_FILE, Sample, load_model, save_model
 from understudy.errors import BundleError, NotSupported, ParameterError, UnderstudyError, WorkloadError
 from understudy.privacy import Certificate, Measurement, Residual
+from understudy.privacy.noise import secure_seed
+from understudy.queries.condition import Condition
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload, part_from_dict
 from understudy.schema import Schema
+from understudy.synthesis.mixture import Mixture
+from understudy.tally import CodedRows
 
 FORMAT = 1
+MOST_DRAWN = 2**28  # rows x columns of one sample: a gigabyte
 FILES = ("synthetic.parquet", "codes.parquet", "answers.parquet", "measurements.parquet", "schema.json", "workload.json", "report.html")
 
 
@@ -36,6 +42,8 @@ class Release:
         certificate: how far off the answers to the workload can be.
         manifest: what was done: schema hash, mechanism, budget, every event charged, versions.
         measurements: the noisy counts (and residuals of counts) that the rows were made from.
+        model: the distribution that the rows were drawn from, where the mechanism has one (``generator``, ``querygan``, ``rap``,
+            ``projection``); more rows can be drawn from it.
     """
 
     schema: Schema
@@ -45,6 +53,12 @@ class Release:
     certificate: Certificate
     measurements: tuple[Measurement | Residual, ...]
     manifest: dict[str, Any]
+    model: Mixture | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of its bundle, beside the manifest that lists them."""
+        return FILES if self.model is None else (*FILES, MODEL_FILE)
 
     def answers(self, workload: Workload | str | None = None) -> Answers:
         """Answers to a workload (that of the release if none is given) from the released rows.
@@ -58,6 +72,61 @@ class Release:
         if not isinstance(workload, Workload) or workload.schema != self.schema:
             raise WorkloadError("These queries are written for another schema; make them from the release's own (release.schema).")
         return Answers(workload, self.codes)
+
+    def sample(self, rows: int, *, seed: int | None = None) -> Sample:
+        """As many new rows as you like from the release's model; they cost no privacy.
+
+        The certificate speaks of the released rows; :meth:`alpha_of` says what it comes to for these.
+        """
+        return self._sampled(None, rows, seed)
+
+    def sample_where(self, condition: str, rows: int | None = None, *, seed: int | None = None) -> Sample:
+        """New rows for which a condition holds, such as ``age < 30 and sex = 'F'``; they cost no privacy.
+
+        They are drawn from the model under the condition, so that a rare one takes no longer. How much of the model it holds for, and
+        whether that is more than the release can know, is said in the sample.
+
+        Args:
+            condition: columns beside values, with and, or, not, in (...) and brackets.
+            rows: how many; as many as the condition would find among the released ones, and at least one, if not given.
+            seed: of the public randomness.
+        """
+        return self._sampled(Condition.parse(condition, self.schema), rows, seed)
+
+    def alpha_of(self, sample: Sample) -> float:
+        """A bound on the largest error of the workload's answers when they are taken from these rows, as sure as the certificate.
+
+        It is the certificate's alpha and the largest difference from the released rows' answers, which is public. Only for rows that
+        were drawn without a condition is it a small number.
+        """
+        drawn = CodedRows(sample.codes, self.schema.shape)
+        gaps = (
+            np.abs(part.counts(drawn).dense() / len(sample.codes) - own.dense() / len(self.codes)).max(initial=0.0)
+            for part, own in zip(self.workload, self.answers().counts, strict=True)
+        )
+        return min(1.0, self.certificate.alpha + max(map(float, gaps)))
+
+    def _sampled(self, condition: Condition | None, rows: int | None, seed: int | None) -> Sample:
+        if self.model is None:
+            name = self.manifest["mechanism"]["name"]
+            raise NotSupported(f"A release by {name} holds rows and no model; release with generator, rap or projection to draw more.")
+        for what, value, least, most in (("rows", rows, 1, MOST_DRAWN // len(self.schema)), ("seed", seed, 0, 2**63 - 1)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most):
+                raise ParameterError(f"{what} must be a whole number from {least:,} to {most:,}.")
+        rng = np.random.default_rng(secure_seed() if seed is None else seed)
+        if condition is None:
+            assert rows is not None
+            codes = self.model.rows(int(rows), rng)
+            return Sample(self.schema.decode(codes, rng), codes, "any row", 1.0, float(self.model.chances.rows), None)
+        given = self.model.given(condition)
+        codes = given.rows(int(rows or max(1, round(given.share * len(self.codes)))), rng)
+        doubtful = None
+        if given.share <= self.certificate.alpha:
+            doubtful = (
+                f"The condition holds for {given.share:.2g} of the model's rows, no more than the {self.certificate.shown} by which "
+                "answers may be off: these rows are mostly the model's guess."
+            )
+        return Sample(self.schema.decode(codes, rng), codes, condition.words, given.share, given.carriers, doubtful)
 
     def to_csr(self) -> Any:
         """The rows of a table of items as a sparse matrix of SciPy's, rows x items; rows without items are there too."""
@@ -91,7 +160,9 @@ class Release:
         self.schema.save(place / "schema.json")
         (place / "workload.json").write_text(json.dumps(self.workload.to_dict(), ensure_ascii=False) + "\n", encoding="utf-8")
         (place / "report.html").write_text(report, encoding="utf-8")
-        files = {name: _sha256(place / name) for name in FILES}
+        if self.model is not None:
+            save_model(self.model, place / MODEL_FILE)
+        files = {name: _sha256(place / name) for name in self.files}
         text = json.dumps({**self.manifest, "files": files}, indent=1, ensure_ascii=False)
         (place / "manifest.json").write_text(text + "\n", encoding="utf-8")
 
@@ -117,11 +188,12 @@ class Release:
                 raise ValueError("codes of another type")
             measurements = _measurements(pq.read_table(place / "measurements.parquet"), manifest["measurements"], schema)
             certificate = Certificate(**manifest["certificate"])
+            model = load_model(place / MODEL_FILE, schema) if MODEL_FILE in manifest["files"] else None
         except UnderstudyError as problem:
             raise BundleError(f"The bundle {str(place)!r} does not fit together: {problem}") from None
         except (OSError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, pa.ArrowException):
             raise BundleError(f"The bundle {str(place)!r} cannot be read; it is incomplete or was written by another version.") from None
-        return cls(schema, workload, codes, synthetic, certificate, measurements, manifest)
+        return cls(schema, workload, codes, synthetic, certificate, measurements, manifest, model)
 
 
 def prepare_folder(place: Path) -> None:
@@ -151,7 +223,7 @@ def read_manifest(place: Path) -> dict[str, Any]:
 def check_files(place: Path, manifest: dict[str, Any]) -> None:
     """Refuse files that differ from what the manifest says."""
     files = manifest.get("files")
-    if not isinstance(files, dict) or set(files) != set(FILES):
+    if not isinstance(files, dict) or set(files) - {MODEL_FILE} != set(FILES):
         raise BundleError(f"The manifest in {str(place)!r} does not list the files that a bundle has; get the bundle again.")
     for name, digest in files.items():
         if not (place / name).is_file() or _sha256(place / name) != digest:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from understudy.bundle.release import FILES, Release, describe_schema
+from understudy.bundle.release import Release, describe_schema
 from understudy.bundle.report import render_report
 from understudy.errors import UnderstudyError
 from understudy.privacy import Measurement, Residual
@@ -41,8 +41,8 @@ def verify(folder: str | Path) -> list[Check]:
     """Every check of a bundle; the bundle is sound when all hold. Raises BundleError if it cannot be opened."""
     place = Path(folder)
     release = Release.load(place)  # file hashes are checked here
-    strangers = sorted(file.name for file in place.iterdir() if file.name not in (*FILES, "manifest.json"))
-    detail = f"{len(FILES)} files, SHA-256" if not strangers else f"{len(strangers)} more files that no manifest lists"
+    strangers = sorted(file.name for file in place.iterdir() if file.name not in (*release.files, "manifest.json"))
+    detail = f"{len(release.files)} files, SHA-256" if not strangers else f"{len(strangers)} more files that no manifest lists"
     checks = [Check("the files are those that the manifest lists, and no others", not strangers, detail)]
     for claim, look in (
         ("the schema and the workload are those that the manifest names", _schema),

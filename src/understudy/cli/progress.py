@@ -7,6 +7,8 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+LONGEST_NOTE = 60
+
 
 class RichWatcher:
     """Draws one bar per stage."""
@@ -17,7 +19,7 @@ class RichWatcher:
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),  # names of columns and values come as the user wrote them
         )
         self._progress = Progress(*columns, console=console, disable=quiet, transient=False)
         self._task: TaskID | None = None
@@ -34,4 +36,4 @@ class RichWatcher:
 
     def step(self, note: str = "") -> None:
         if self._task is not None:
-            self._progress.update(self._task, advance=1, note=note)
+            self._progress.update(self._task, advance=1, note=note if len(note) <= LONGEST_NOTE else f"{note[:LONGEST_NOTE]}…")

@@ -21,7 +21,7 @@ from understudy.learning.certifiers import Certifier, certifier_of
 from understudy.learning.classes import rule_class
 from understudy.learning.counting import counting_of, widest
 from understudy.learning.learned import Learned
-from understudy.learning.task import Attribute, Task
+from understudy.learning.task import Task
 from understudy.privacy import Meter
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
@@ -30,6 +30,7 @@ from understudy.privacy.budget import exact, exact_epsilon
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.meter import public_rows
 from understudy.privacy.requests import check_sums, check_task, checked_epsilon
+from understudy.queries.attribute import Attribute
 from understudy.queries.base import Neighbours
 from understudy.schema import Schema
 from understudy.sources import open_source

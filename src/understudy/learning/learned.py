@@ -14,7 +14,8 @@ import pyarrow as pa
 from understudy.errors import BundleError, SourceError, UnderstudyError
 from understudy.learning.base import Rule, RuleClass
 from understudy.learning.classes import rule_class
-from understudy.learning.task import Attribute, Task
+from understudy.learning.task import Task
+from understudy.queries.attribute import Attribute
 from understudy.schema import Schema
 from understudy.schema.cells import Cells, read_cells, read_objects
 

@@ -96,7 +96,7 @@ class Arp(Mechanism):
         heat, sooner = self._heat(brief, rho, meter.rows), SOONER if adaptive and not _pairs_only(brief) else 0.0
         data = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=2 if adaptive else 3, heat=heat, sooner=sooner)
         rounds = len(steps) - 1 + (self.rounds if adaptive else 1)
-        return play(data, InTurn(*steps), rounds=rounds, watcher=watcher)
+        return play(data, InTurn(*steps), rounds=rounds, watcher=watcher, schema=brief.schema)
 
     def is_adaptive(self, brief: Brief, rho: Fraction, people: int) -> bool:
         """The public rule: at once while that leaves little noise on each cell, else only what is most wrong."""

@@ -94,7 +94,7 @@ class DQRS(Mechanism):
         solver = Solver(oracle_of(self.oracle), rng)
         kappa = exact(self.step, "step") / meter.rows
         query = KeptQueries(meter, list(brief.workload), kappa=kappa, slots=self.samples, rng=rng)
-        played = play(BestResponse(brief.schema, solver), query, rounds=self.rounds, watcher=watcher)
+        played = play(BestResponse(brief.schema, solver), query, rounds=self.rounds, watcher=watcher, schema=brief.schema)
         facts: dict[str, int | float | str] = {
             "rounds": self.rounds, "samples": self.samples, "step": self.step, "solves": solver.solves, "failed_solves": solver.failed,
         }  # fmt: skip

@@ -87,7 +87,7 @@ class DualQuery(Mechanism):
         rounds, samples, unit = self._plan(meter.left, meter.rows, brief)
         solver = Solver(oracle_of(self.oracle), rng)
         query = WeightedQueries(meter, list(brief.workload), unit=unit, draws=samples, rng=rng)
-        played = play(BestResponse(brief.schema, solver, distributions), query, rounds=rounds, watcher=watcher)
+        played = play(BestResponse(brief.schema, solver, distributions), query, rounds=rounds, watcher=watcher, schema=brief.schema)
         step = meter.rows * math.sqrt(2 * unit / samples)
         facts = {"rounds": rounds, "samples": samples, "step": step, "solves": solver.solves, "failed_solves": solver.failed}
         return replace(played, findings=(*known, *played.findings), facts=facts)

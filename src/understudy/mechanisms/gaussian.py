@@ -53,7 +53,7 @@ class Gaussian(Mechanism):
         rho, ones, wider = meter.left, one_way(brief.schema), _wider(brief)
         first = rho * Fraction(self.first) if wider else rho
         query = InTurn(MeasureAll(meter, ones, rho=first), MeasureAll(meter, wider, rho=rho - first))
-        return play(RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=3), query, rounds=2, watcher=watcher)
+        return play(RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=3), query, rounds=2, watcher=watcher, schema=brief.schema)
 
 
 def _wider(brief: Brief) -> list[QueryClass]:

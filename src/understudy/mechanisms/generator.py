@@ -20,8 +20,8 @@ from understudy.mechanisms.base import Brief, Mechanism, check_share, check_whol
 from understudy.players.generator import FittedGenerator
 from understudy.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
 from understudy.players.network import Network, Size, check_network, one_thread
-from understudy.players.relaxed import relaxed
 from understudy.privacy import Meter
+from understudy.queries.base import relaxed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class Generator(Mechanism):
         with one_thread():
             network = Network(brief.schema, self._size, rng)
             data = FittedGenerator(brief.schema, network, rows=meter.rows, rate=self.rate, steps=self.steps)
-            played = play(data, InTurn(*steps), rounds=turns, watcher=watcher)
+            played = play(data, InTurn(*steps), rounds=turns, watcher=watcher, schema=brief.schema)
         return replace(played, facts={"rounds": rounds, "steps": data.taken})
 
     @property

@@ -30,4 +30,4 @@ class Independent(Mechanism):
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         query = MeasureAll(meter, one_way(brief.schema), rho=meter.left)
-        return play(Product(brief.schema, meter.rows), query, rounds=1, watcher=watcher)
+        return play(Product(brief.schema, meter.rows), query, rounds=1, watcher=watcher, schema=brief.schema)

@@ -88,7 +88,7 @@ class Leading(Mechanism):
         first, perturb = any_query(parts, rng), self.perturbation(brief, scale)
         data = PerturbedLeader(brief.schema, solver, perturb, first=first, samples=samples, window=self.window, last=self.last, rng=rng)
         query = self.query_player(meter, parts, meter.left / (rounds - 1))
-        played = play(data, query, rounds=rounds - 1, watcher=watcher)
+        played = play(data, query, rounds=rounds - 1, watcher=watcher, schema=brief.schema)
         facts = {"rounds": rounds, "samples": samples, "scale": scale, "solves": solver.solves, "failed_solves": solver.failed}
         return replace(played, facts=facts)
 

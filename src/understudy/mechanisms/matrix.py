@@ -76,7 +76,7 @@ class Matrix(Mechanism):
         made = plan(wanted, rho=meter.left, neighbours=brief.neighbours, objective=self.objective, total_sigma=meter.rows_sigma)
         rows = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=3, sums_up_to=0)
         data = FromResiduals(rows, fitted_to(wanted), rows=meter.rows, rows_sigma=meter.rows_sigma)
-        return play(data, MeasureResiduals(meter, made), rounds=1, watcher=watcher)
+        return play(data, MeasureResiduals(meter, made), rounds=1, watcher=watcher, schema=brief.schema)
 
 
 def tables_for(workload: Workload) -> list[Marginal]:

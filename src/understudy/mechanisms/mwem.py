@@ -66,7 +66,7 @@ class Mwem(Mechanism):
             WorstFirst(meter, parts, select=each, measure=each),
         )
         data = DomainWeights(brief.schema, rows=meter.rows, replays=self.replays)
-        return play(data, query, rounds=1 + rounds, watcher=watcher)
+        return play(data, query, rounds=1 + rounds, watcher=watcher, schema=brief.schema)
 
     def _rounds(self, rho: Fraction, rows: int, brief: Brief) -> int:
         # The selection's noise is about ln|Q| / kappa rows, kappa = sqrt(rho / rounds).

@@ -51,7 +51,7 @@ class Projection(Mechanism):
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         query = MeasureAll(meter, list(brief.workload), rho=meter.left)
-        return play(RelaxedRows(brief.schema, self._fit, rows=meter.rows, rng=rng), query, rounds=1, watcher=watcher)
+        return play(RelaxedRows(brief.schema, self._fit, rows=meter.rows, rng=rng), query, rounds=1, watcher=watcher, schema=brief.schema)
 
     @property
     def _fit(self) -> Fit:

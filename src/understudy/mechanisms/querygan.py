@@ -21,8 +21,9 @@ from understudy.mechanisms.leading import rounds_for
 from understudy.players.choosing import WorstSigned
 from understudy.players.leader import LEADERS, LeadingGenerator
 from understudy.players.network import Network, Size, check_network, one_thread
-from understudy.players.relaxed import MOST_NUMBERS, relaxed
+from understudy.players.relaxed import MOST_NUMBERS
 from understudy.privacy import Meter
+from understudy.queries.base import relaxed
 from understudy.tally import DENSE_CELLS
 
 LATENTS = 100  # in every generator; the mixture has as many for each round
@@ -78,7 +79,7 @@ class QueryGan(Mechanism):
         with one_thread():
             network = Network(brief.schema, size, rng)
             data = LeadingGenerator(brief.schema, network, leader=self.leader, rate=self.rate, steps=self.steps, last=self.last, rng=rng)
-            played = play(data, query, rounds=rounds - 1, watcher=watcher)
+            played = play(data, query, rounds=rounds - 1, watcher=watcher, schema=brief.schema)
         return replace(played, facts={"rounds": rounds, "latents": size.latents})
 
     def _size(self, brief: Brief, rounds: int) -> Size:

@@ -72,7 +72,7 @@ class Rap(Mechanism):
         half = meter.left / (2 * rounds)
         query = WorstSeveral(meter, list(brief.workload), queries=queries, select=half, measure=half)
         data = RelaxedRows(brief.schema, self._fit, rows=meter.rows, rng=rng)
-        return play(data, query, rounds=rounds, watcher=watcher)
+        return play(data, query, rounds=rounds, watcher=watcher, schema=brief.schema)
 
     @property
     def _fit(self) -> Fit:

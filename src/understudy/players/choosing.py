@@ -12,12 +12,13 @@ from understudy.game import Finding, Model
 from understudy.learning.base import Points, Rule
 from understudy.learning.certifiers import Certifier
 from understudy.learning.conjunctions import Conjunctions
-from understudy.learning.task import Attribute, Task
+from understudy.learning.task import Task
 from understudy.players.measuring import single
 from understudy.players.oracle import Growing, Records, any_query
 from understudy.privacy import Choice, Meter
 from understudy.privacy.argmin import WEIGHT
 from understudy.privacy.resampling import milestone
+from understudy.queries.attribute import Attribute
 from understudy.queries.base import QueryClass
 from understudy.queries.lattice import AllConjunctions
 

@@ -9,9 +9,11 @@ import numpy as np
 
 from understudy.game import Finding
 from understudy.players.network import Network
-from understudy.players.relaxed import ENOUGH, RelaxedModel, Target, relaxed
+from understudy.players.relaxed import ENOUGH, Target
 from understudy.privacy import Measurement
+from understudy.queries.base import relaxed
 from understudy.schema import Schema
+from understudy.synthesis.mixture import Mixture
 
 PROGRESS, PATIENCE = 1e-3, 20  # a loss that has not fallen by this share in so many steps has settled
 FIRST_STEPS = 4  # times as many in the first round: a network starts far from every table, and single columns are quickly answered
@@ -34,8 +36,8 @@ class FittedGenerator:
         self._targets: list[Target] = []
         self.taken = 0  # steps so far
 
-    def propose(self) -> RelaxedModel:
-        return RelaxedModel(self._schema, self._network.chances())
+    def propose(self) -> Mixture:
+        return Mixture(self._schema, self._network.chances())
 
     def learn(self, findings: Sequence[Finding]) -> None:
         steps = self._steps if self._targets else FIRST_STEPS * self._steps
@@ -45,7 +47,7 @@ class FittedGenerator:
                 self._targets.append(Target(found.part, relaxed(found.part), shares, (self._rows / float(found.sigma)) ** 2))
         self._fit(steps)
 
-    def result(self) -> RelaxedModel:
+    def result(self) -> Mixture:
         return self.propose()
 
     def _fit(self, steps: int) -> None:

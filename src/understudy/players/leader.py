@@ -11,11 +11,12 @@ import numpy as np
 from understudy.game import Finding
 from understudy.players.measuring import single
 from understudy.players.network import Network
-from understudy.players.relaxed import RelaxedModel, relaxed
 from understudy.privacy import Choice
+from understudy.queries.base import relaxed
 from understudy.queries.relaxed import Chances
 from understudy.queries.symmetric import Query, Symmetric
 from understudy.schema import Schema
+from understudy.synthesis.mixture import Mixture
 
 LEADERS = ("regularised", "follow", "perturbed")
 FIRST_PUSH = 0.4  # of all rows: how far the first choice moves its query's answer; the t-th moves it by this over the root of t
@@ -53,9 +54,9 @@ class LeadingGenerator:
         self._aims: dict[Query, float] = {}  # where the choices have pushed its answer
         self._generators: list[Chances] = []
 
-    def propose(self) -> RelaxedModel:
+    def propose(self) -> Mixture:
         self._generators.append(self._network.chances())
-        return RelaxedModel(self._schema, self._generators[-1])
+        return Mixture(self._schema, self._generators[-1])
 
     def learn(self, findings: Sequence[Finding]) -> None:
         for found in findings:
@@ -71,11 +72,11 @@ class LeadingGenerator:
             self._network.pull(at, slopes, gamma)
             self._adam.step()
 
-    def result(self) -> RelaxedModel:
+    def result(self) -> Mixture:
         """The uniform mixture of the generators; the last of them has learnt from every choice."""
         self.propose()
         kept = self._generators[-math.ceil(len(self._generators) * self._last) :]
-        return RelaxedModel(self._schema, Chances(np.concatenate([one.values for one in kept], axis=1), kept[0].starts))
+        return Mixture(self._schema, Chances(np.concatenate([one.values for one in kept], axis=1), kept[0].starts))
 
     def _add(self, query: Query, sign: int) -> None:
         at = self._generators[-1]

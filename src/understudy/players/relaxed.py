@@ -17,13 +17,13 @@ from understudy.errors import NotSupported, ParameterError
 from understudy.game import Finding
 from understudy.players.simplex import PARAMETERISATIONS, Parameterisation
 from understudy.privacy import Measurement
-from understudy.queries.base import QueryClass
+from understudy.queries.base import QueryClass, relaxed
 from understudy.queries.relaxed import Chances, Relaxed
 from understudy.queries.workload import Workload
 from understudy.schema import Schema
+from understudy.synthesis.mixture import Mixture
 from understudy.tally import DENSE_CELLS
 
-GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples spread evenly over the unit interval, however many there are
 ENOUGH = 0.5  # a mean squared residual of this many noise variances: to fit closer is to fit noise
 PROGRESS, PATIENCE = 1e-3, 30  # a loss that has not fallen by this share in so many passes has settled
 STEP_CELLS = 500_000  # answers in one Adam step; with more, batches take turns
@@ -73,51 +73,6 @@ class Fit:
                 raise NotSupported(f"{name} holds each marginal whole, at most {DENSE_CELLS:,} cells; one here has {part.size:,}.")
 
 
-class RelaxedModel:
-    """Rows whose columns are independent distributions."""
-
-    def __init__(self, schema: Schema, chances: Chances) -> None:
-        self._schema, self._chances = schema, chances
-
-    def shares(self, part: QueryClass) -> np.ndarray:
-        return np.clip(relaxed(part).answers(self._chances), 0.0, 1.0)
-
-    def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Randomised rounding, each relaxed row drawn equally often (but for a remainder).
-
-        Within a relaxed row the copies take values at equal steps of its distribution, shuffled column by column, and
-        the starts of these steps are spread evenly over the rows. Columns stay independent, so the expected answer of
-        every query is kept, with less variance than independent draws have.
-        """
-        relaxed_rows = self._chances.rows
-        copies = np.full(relaxed_rows, count // relaxed_rows, np.int64)
-        copies[rng.permutation(relaxed_rows)[: count % relaxed_rows]] += 1
-        owner = np.repeat(np.arange(relaxed_rows), copies)
-        codes = np.empty((count, len(self._schema)), np.int32)
-        for c in range(len(self._schema)):
-            starts = (rng.random() + GOLDEN * rng.permutation(relaxed_rows)) % 1.0
-            codes[np.argsort(owner + rng.random(count)), c] = _stepped(self._chances.column(c), copies, starts)
-        return codes[rng.permutation(count)]
-
-
-@numba.njit(cache=True, nogil=True)
-def _stepped(chances: np.ndarray, copies: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Values at ``starts[r], starts[r] + 1, ...`` along the cumulated chances of row r, stretched to its number of copies."""
-    taken, at = np.empty(copies.sum(), np.int32), 0
-    for r in range(len(copies)):
-        total = 0.0
-        for v in range(chances.shape[0]):
-            total += chances[v, r]
-        value, edge = 0, chances[0, r] / total * copies[r]
-        for i in range(copies[r]):
-            while edge <= starts[r] + i and value < chances.shape[0] - 1:
-                value += 1
-                edge += chances[value, r] / total * copies[r]
-            taken[at] = value
-            at += 1
-    return taken
-
-
 @dataclass(frozen=True)
 class Target:
     """A measured batch as the fit sees it: shares, and how much a squared error counts."""
@@ -153,8 +108,8 @@ class RelaxedRows:
         self._targets: list[Target] = []
         self._normalise(self._spans(range(len(schema))))
 
-    def propose(self) -> RelaxedModel:
-        return RelaxedModel(self._schema, Chances(self._chances.values.copy(), self._chances.starts))
+    def propose(self) -> Mixture:
+        return Mixture(self._schema, Chances(self._chances.values.copy(), self._chances.starts))
 
     def learn(self, findings: Sequence[Finding]) -> None:
         for found in findings:
@@ -164,7 +119,7 @@ class RelaxedRows:
                 self._targets.append(Target(found.part, relaxed(found.part), shares, (self._rows / float(found.sigma)) ** 2))
         self._fit()
 
-    def result(self) -> RelaxedModel:
+    def result(self) -> Mixture:
         return self.propose()
 
     def _fit(self) -> None:
@@ -248,11 +203,3 @@ def _adam(free: np.ndarray, slopes: np.ndarray, mean: np.ndarray, square: np.nda
             mean[v, r] = np.float32(0.9) * mean[v, r] + np.float32(0.1) * slope
             square[v, r] = np.float32(0.999) * square[v, r] + np.float32(0.001) * slope * slope
             free[v, r] -= step * mean[v, r] / (np.sqrt(square[v, r]) + tiny)
-
-
-def relaxed(part: QueryClass) -> Relaxed:
-    """The relaxed form of a batch, or a refusal."""
-    found = part.relaxed()
-    if found is None:
-        raise NotSupported(f"Queries of the kind {part.kind} have no relaxed form, which a relaxed projection needs.")
-    return found

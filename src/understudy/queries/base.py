@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from understudy.errors import NotSupported
 from understudy.queries.relaxed import Relaxed
 from understudy.schema import Schema
 from understudy.tally import Counts, Verbs
@@ -86,3 +87,11 @@ class QueryClass(ABC):
     @abstractmethod
     def examples(cls, schema: Schema, rng: np.random.Generator) -> Iterator[QueryClass]:
         """A few random batches over a schema, for the conformance kit."""
+
+
+def relaxed(part: QueryClass) -> Relaxed:
+    """The relaxed form of a batch, or a refusal."""
+    found = part.relaxed()
+    if found is None:
+        raise NotSupported(f"Queries of the kind {part.kind} have no relaxed form, which relaxed rows need.")
+    return found

@@ -1,0 +1,68 @@
+"""The model of a release, where its mechanism leaves one: a file that runs nothing, and rows drawn from it.
+
+The file holds the distribution that was arrived at, one number for each value of each column of each relaxed row. A network's own
+parameters are not kept: nothing was fitted for other random vectors than those it was trained on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from understudy.queries.relaxed import Chances
+from understudy.schema import Schema
+from understudy.synthesis.mixture import Mixture
+
+MODEL_FILE = "model.safetensors"
+CLOSE = 1e-3  # how far the chances of a column may be from one, after many sums of 32-bit numbers
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows drawn from a release's model.
+
+    Attributes:
+        table: the rows, in the user's own types (an Arrow table).
+        codes: the same as codes.
+        means: what the condition came to, in the schema's own values; "any row" without one.
+        share: the share of the model's rows for which it holds. Rows are drawn under the condition, so none is thrown away; of rows
+            drawn without it, this share would be kept.
+        carriers: how many of the model's relaxed rows carry it (an effective number); few of them know little about it.
+        doubtful: why the condition is beyond what the release can know, or None.
+    """
+
+    table: pa.Table
+    codes: np.ndarray
+    means: str
+    share: float
+    carriers: float
+    doubtful: str | None
+
+    def __repr__(self) -> str:
+        return f"<Sample of {len(self.codes):,} rows: {self.means}; holds for {self.share:.3%} of the model's rows>"
+
+
+def save_model(model: Mixture, file: Path) -> None:
+    save_file({"chances": np.ascontiguousarray(model.chances.values, np.float32)}, str(file), metadata={"schema": model.schema.digest})
+
+
+def load_model(file: Path, schema: Schema) -> Mixture:
+    """Raises ValueError for what is no model of this schema."""
+    try:
+        found = load_file(str(file))
+    except SafetensorError:
+        raise ValueError("not a safetensors file") from None
+    values, starts = found.get("chances"), np.concatenate([[0], np.cumsum(schema.shape)]).astype(np.int64)
+    if set(found) != {"chances"} or values is None or values.dtype != np.float32 or values.ndim != 2:
+        raise ValueError("other tensors than a model's")
+    if values.shape[0] != starts[-1] or not values.shape[1] or not np.isfinite(values).all() or values.min() < 0:
+        raise ValueError("chances of another schema")
+    sums = np.add.reduceat(values, starts[:-1], axis=0, dtype=np.float64)
+    if np.abs(sums - 1).max() > CLOSE:
+        raise ValueError("chances that do not sum to one")
+    return Mixture(schema, Chances(np.ascontiguousarray(values), starts))

@@ -1,0 +1,48 @@
+"""``understudy sample``: more rows from the model of a release."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from understudy.bundle.export import write_table
+from understudy.bundle.release import Release
+from understudy.cli.plain import err, json_option, out, speaks_plainly
+from understudy.errors import ParameterError
+
+
+@click.command()
+@click.argument("folder")
+@click.option("--rows", type=int, help="How many; with --where, as many as the release would have if not given.")
+@click.option("--where", metavar="CONDITION", help="Only rows such as \"age < 30 and sex = 'F'\"; and, or, not, in (...), brackets.")
+@click.option("--out", "file", required=True, help="A new file that ends in .csv or .parquet.")
+@click.option("--raw", is_flag=True, help="Leave text in a CSV as it is, for programs that run nothing.")
+@click.option("--seed", type=int, help="Seed of the draw, which is public.")
+@json_option
+@speaks_plainly
+def sample(folder: str, rows: int | None, where: str | None, file: str, raw: bool, seed: int | None, as_json: bool) -> None:
+    """Draw more rows from the model of the release in FOLDER; this costs no privacy and needs no sensitive table."""
+    if rows is None and where is None:
+        raise ParameterError("Say how many rows to draw, with --rows, or which, with --where.")
+    released = Release.load(folder)
+    drawn = released.sample(rows or 0, seed=seed) if where is None else released.sample_where(where, rows, seed=seed)
+    written = write_table(drawn.table, Path(file), raw=raw)
+    alpha = released.alpha_of(drawn) if where is None else None
+    if as_json:
+        facts = {"file": file, "rows": written, "means": drawn.means, "share": drawn.share, "carriers": drawn.carriers}
+        print(json.dumps({**facts, "alpha": alpha, "doubtful": drawn.doubtful}))
+        return
+    if alpha is not None:
+        sure = f"{released.certificate.confidence:.0%}"
+        out.print(f"{written:,} rows in {file}. Answers to the release's workload from them are off by at most {alpha:.4f}, {sure} sure.")
+        return
+    out.print(f"{written:,} rows in {file}, where {drawn.means}.", markup=False)
+    out.print(
+        f"That holds for {drawn.share:.3%} of the model's rows, carried by about {drawn.carriers:,.0f} of the "
+        f"{released.model.chances.rows if released.model else 0:,} distributions it mixes. No row was drawn in vain.",
+        markup=False,
+    )
+    if drawn.doubtful:
+        err.print(drawn.doubtful, style="yellow", markup=False)

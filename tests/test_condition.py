@@ -1,0 +1,117 @@
+"""Conditions as people write them: what they mean, how they are refused, and that their boxes never overlap."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from understudy.errors import UnderstudyError
+from understudy.queries.condition import MOST_BOXES, Condition
+from understudy.schema import Schema
+
+SCHEMA = Schema.from_dict(
+    {
+        "fields": [
+            {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
+            {"name": "sex", "type": "string", "constraints": {"enum": ["F", "M", "not said"]}},
+            {"name": "home town", "type": "string", "constraints": {"enum": ["Bergen", "it's", "and"]}},
+            {"name": "married", "type": "boolean"},
+        ],
+        "understudy": {"columns": {"age": {"cuts": [20, 30, 65], "missing": True}}},
+    }
+)
+AGES, SEXES, TOWNS = SCHEMA.columns[0].labels, SCHEMA.columns[1].labels, SCHEMA.columns[2].labels
+EVERY = np.asarray(list(itertools.product(*(range(size) for size in SCHEMA.shape))), np.int32)
+
+
+def meant(condition: str) -> set[tuple[int, ...]]:
+    return {tuple(row) for row in EVERY[Condition.parse(condition, SCHEMA).holds(EVERY)].tolist()}
+
+
+def those(test: Any) -> set[tuple[int, ...]]:
+    return {tuple(row) for row in EVERY.tolist() if test(*row)}
+
+
+@pytest.mark.parametrize(
+    ("text", "test"),
+    [
+        ("age < 30 and sex = 'F'", lambda a, s, t, m: a < 2 and s == 0),
+        ("age < 30 AND NOT sex = F", lambda a, s, t, m: a < 2 and s != 0),
+        ("age >= 30 or married", lambda a, s, t, m: a in (2, 3) or m == 1),
+        ("not (age >= 30 or married)", lambda a, s, t, m: a not in (2, 3) and m == 0),
+        ("married or sex = M and age = MISSING", lambda a, s, t, m: m == 1 or (s == 1 and a == 4)),
+        ("sex in (F, 'not said')", lambda a, s, t, m: s != 1),
+        ("sex = not said", lambda a, s, t, m: s == 2),
+        ("sex not in ('F', 'M') and home town == \"it's\"", lambda a, s, t, m: s == 2 and t == 1),
+        ("`home town` <> 'and'", lambda a, s, t, m: t != 2),
+        ("home town = 'it''s'", lambda a, s, t, m: t == 1),
+        ("not not married", lambda a, s, t, m: m == 1),
+        ("age < 20 and age > 70", lambda a, s, t, m: False),
+        ("((sex = F))or(sex=M)", lambda a, s, t, m: s < 2),
+        ("age < 30 or age >= 20 or not married or married", lambda a, s, t, m: True),
+    ],
+)
+def test_what_conditions_mean(text: str, test: Any) -> None:
+    assert meant(text) == those(test)
+
+
+def test_a_condition_says_what_it_came_to() -> None:
+    found = Condition.parse("age < 25 and sex = F", SCHEMA)
+    assert found.words == f"age is {AGES[0]}, sex is F", "20 to 29 is one bin, and 25 is in it: it is not below itself"
+    assert Condition.parse("age < 0 and sex = F", SCHEMA).words == "no row at all"
+    assert Condition.parse("married or not married", SCHEMA).words.startswith("married is")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "  ", "age <", "< 30", "age < 30 and", "age < 30 sex = F", "(age < 30", "age < 30)", "sex in F", "sex in ()", "sex in (F",
+     "and", "not", "sex = 'F", "age ! 3", "shoe = 3", "AGE < 3", "sex = X", "age", "sex in (F,)", "age < < 3",
+     "(" * 100 + "married" + ")" * 100, "m" * 20_000, None, 7],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused_in_a_sentence(text: Any) -> None:
+    with pytest.raises(UnderstudyError) as caught:
+        Condition.parse(text, SCHEMA)
+    assert str(caught.value).strip().endswith(".")
+
+
+def test_too_many_alternatives_are_refused() -> None:
+    wide = Schema.from_domain({f"c{i}": 3 for i in range(40)})
+    tangled = " and ".join(f"(c{2 * i} = 0 or c{2 * i + 1} = 1)" for i in range(20))
+    with pytest.raises(UnderstudyError, match=str(MOST_BOXES)):
+        Condition.parse(tangled, wide)
+
+
+ATOMS = st.sampled_from(
+    ["a = 0", "a != 1", "a in (0, 2)", "b < 2", "b >= 3", "b not in (1, 3)", "c", "c = 0", "a <= 1"],
+)
+TEXTS = st.recursive(
+    ATOMS,
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(lambda t: f"({t[0]}) {t[1]} ({t[2]})"),
+        inner.map(lambda t: f"not ({t})"),
+    ),
+    max_leaves=6,
+)
+SMALL = Schema.from_domain({"a": 3, "b": 4, "c": 2})
+CELLS = np.asarray(list(itertools.product(range(3), range(4), range(2))), np.int32)
+
+
+def judged(text: str, row: tuple[int, ...]) -> bool:
+    """The condition as Python reads it: an independent reading of the same grammar."""
+    a, b, c = row
+    return bool(eval(text.replace(" = ", " == "), {"__builtins__": {}}, {"a": a, "b": b, "c": c}))
+
+
+@settings(max_examples=300, deadline=None)
+@given(TEXTS)
+def test_any_condition_means_what_python_says_and_its_boxes_share_no_row(text: str) -> None:
+    found = Condition.parse(text, SMALL)
+    expected = [judged(text, tuple(row)) for row in CELLS.tolist()]
+    assert found.holds(CELLS).tolist() == expected
+    covered = sum(Condition(SMALL, (box,)).holds(CELLS).astype(int) for box in found.boxes)
+    assert np.max(covered) <= 1
