@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from understudy.errors import ParameterError
@@ -64,7 +65,8 @@ def log_delta_zcdp(rho: Fraction, epsilon: Fraction) -> Decimal:
     """ln of the smallest delta that rho-zCDP gives at ``epsilon``, rounded up."""
     if rho == 0:
         return Decimal("-Infinity")
-    return log_delta(best_order(rho, epsilon), rho * best_order(rho, epsilon), epsilon)
+    order = best_order(rho, epsilon)
+    return log_delta(order, rho * order, epsilon)
 
 
 def best_order(rho: Fraction, epsilon: Fraction, fixed: Fraction = Fraction(0), least: float = 1 + 1e-6, most: float = 1e12) -> Fraction:
@@ -96,6 +98,7 @@ def log_of(x: Fraction, *, up: bool) -> Decimal:
         return value + slack if up else value - slack
 
 
+@lru_cache(maxsize=256)  # of public numbers alone; shadow releases ask for the same ones thousands of times
 def rho_for(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest rho (to 12 digits, rounded down) whose zCDP guarantee implies (epsilon, delta)-DP."""
     target = log_of(delta, up=False)
@@ -115,6 +118,7 @@ def rho_for(epsilon: Fraction, delta: Fraction) -> Fraction:
     return rho
 
 
+@lru_cache(maxsize=256)
 def epsilon_for(rho: Fraction, delta: Fraction) -> Fraction:
     """The smallest epsilon (to 9 digits, rounded up) that rho-zCDP gives at ``delta``."""
     if rho == 0:
