@@ -1,0 +1,129 @@
+"""Run every planted mutant, and say which test caught it.
+
+    python -m tools.mutants [--only WORDS] [--json FILE]
+
+Each is made in a copy of the package, and the tests named for it run there until one fails. A mutant that no test notices is listed as
+missed, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from tests.mutants import MUTANTS, Mutant
+
+ROOT = Path(__file__).resolve().parents[1]
+COPIED = ("src", "tests", "pyproject.toml")
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+LONGEST = 900  # seconds for the tests of one mutant; one that hangs is caught by that
+
+
+@dataclass(frozen=True)
+class Verdict:
+    what: str
+    file: str
+    caught_by: str | None
+    seconds: float
+
+
+def changed(mutant: Mutant, text: str) -> str:
+    """The mutant's text; ValueError unless each change fits exactly once."""
+    for before, after in mutant.changes:
+        if text.count(before) != 1:
+            raise ValueError(f"{mutant.what}: {before!r} occurs {text.count(before)} times in {mutant.file}")
+        text = text.replace(before, after)
+    return text
+
+
+@contextmanager
+def copy_of_the_package() -> Iterator[Path]:
+    """A copy to break, with the compiled kernels of the original so that only what changes is compiled again."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        place = Path(folder)
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, place / name, ignore=shutil.ignore_patterns(".hypothesis"))
+            else:
+                shutil.copy2(source, place / name)
+        yield place
+
+
+def run(mutant: Mutant, place: Path) -> Verdict:
+    """Break the copy, run the tests, mend the copy."""
+    file, started = place / "src" / "understudy" / mutant.file, time.monotonic()
+    text, stamps = file.read_text(encoding="utf-8"), os.stat(file)
+    file.write_text(changed(mutant, text), encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "--no-header",
+        "--tb=no",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not slow",
+        *mutant.tests,
+    ]
+    try:
+        done = subprocess.run(
+            command, cwd=place, env={**os.environ, "PYTHONPATH": str(place / "src")}, capture_output=True, text=True, timeout=LONGEST
+        )
+        found = FAILED.search(done.stdout)
+        caught = found.group(1) if found else ("a failing run" if done.returncode == 1 else None)
+        if done.returncode not in (0, 1):
+            caught = None  # nothing was tested: a wrong name of a test is no catch
+    except subprocess.TimeoutExpired:
+        caught = "the time limit of its tests"
+    finally:
+        file.write_text(text, encoding="utf-8")
+        os.utime(file, ns=(stamps.st_atime_ns, stamps.st_mtime_ns))
+    return Verdict(mutant.what, mutant.file, caught, time.monotonic() - started)
+
+
+def run_all(mutants: list[Mutant], console: Console) -> list[Verdict]:
+    found = []
+    with copy_of_the_package() as place:
+        for mutant in mutants:
+            found.append(run(mutant, place))
+            console.print(f"{'caught' if found[-1].caught_by else 'MISSED'}  {mutant.what}", style="dim", markup=False)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="mutants whose words hold this")
+    parser.add_argument("--json", dest="file", help="write the verdicts here as well")
+    asked = parser.parse_args()
+    console = Console(width=160)
+    found = run_all([mutant for mutant in MUTANTS if asked.only in mutant.what], console)
+    table = Table("mutant", "in", "caught by")
+    for one in found:
+        table.add_row(one.what, one.file, one.caught_by or "NOTHING")
+    console.print(table)
+    missed = sum(one.caught_by is None for one in found)
+    console.print(f"{len(found) - missed} of {len(found)} caught.")
+    if asked.file:
+        Path(asked.file).write_text(json.dumps([vars(one) for one in found], indent=1) + "\n", encoding="utf-8")
+    sys.exit(1 if missed or not found else 0)
+
+
+if __name__ == "__main__":
+    main()
