@@ -34,7 +34,11 @@ TABLE = np.array([[0, 0]] * 20)
 OTHER = np.array([[0, 0]] * 19 + [[1, 0]])
 DRAWS = 20_000
 PLAYS = 4_000  # of a whole mechanism, which takes longer than a verb
-QUICK = {"generator": {"steps": 2}, "querygan": {"steps": 2, "rounds": 5}}  # how long a network trains does not change what is charged
+QUICK = {
+    "generator": {"steps": 2},
+    "querygan": {"steps": 2, "rounds": 5},
+    "gan-gradients-experimental": {"steps": 2, "rounds": 3},
+}  # how long a network trains does not change what is charged
 
 
 def meter_on(rows: np.ndarray, rho: Fraction, noise: Noise | None = None) -> Meter:

@@ -14,10 +14,10 @@ from typing import Protocol
 
 import numpy as np
 
-from understudy.privacy import Choice, Measurement, Residual
+from understudy.privacy import Choice, Measurement, Residual, Tilted
 from understudy.queries.base import QueryClass
 
-Finding = Choice | Measurement | Residual
+Finding = Choice | Measurement | Residual | Tilted
 
 
 class Model(Protocol):
