@@ -126,7 +126,9 @@ def test_tilted_sums_have_their_noise_and_are_charged_before_anybody_looks() -> 
     draws = np.array([asked(meter_on(BASE), rho=Fraction(1, 100)).counts for _ in range(500)])
     truth = asked(meter_on(BASE, noise=Silence())).counts
     sigma = float(asked(meter_on(BASE), rho=Fraction(1, 100)).sigma)
-    assert np.all(np.abs(draws.mean(axis=0) - truth) < 6 * sigma / np.sqrt(500)) and np.all(np.abs(draws.std(axis=0) / sigma - 1) < 0.2)
+    noise = (draws - truth) / sigma
+    # Means, spreads, and every cell with noise of its own: one draw for all of them would give the sums away.
+    assert np.all(np.abs(noise.mean(axis=0)) < 6 / np.sqrt(500)) and np.all(np.abs(np.cov(noise.T) - np.eye(4)) < 0.3)
 
 
 def test_what_was_asked_for_is_read_once() -> None:
@@ -147,6 +149,15 @@ def test_the_largest_levels_and_weights_do_not_wrap() -> None:
     for sign, level in ((1, LARGEST_LEVEL), (-1, 1)):
         found = asked(meter_on(np.zeros((2000, 2), int), noise=Silence()), weights=[sign * top] * 2, levels=[1, 0, LARGEST_LEVEL], rho=1)
         assert found.counts.tolist() == [2000 * level, 0] * 2
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int32, np.uint64])
+def test_whole_numbers_of_any_width_are_taken_as_what_they_are(kind: type) -> None:
+    rows, weights, levels = np.ones((300, 2), int), [np.array([0, 200])] * 2, np.zeros(801, int)
+    levels[800] = 255  # a score of 400, which eight bits would not hold
+    plain = asked(meter_on(rows, noise=Silence()), weights=weights, levels=levels)
+    other = asked(meter_on(rows, noise=Silence()), weights=[w.astype(kind) for w in weights], levels=levels.astype(kind))
+    assert plain.counts.tolist() == other.counts.tolist() == [0, 300 * 255] * 2 and plain.sigma == other.sigma
 
 
 def test_refused_tilts_cost_nothing() -> None:
