@@ -229,6 +229,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (GRADIENTS, {"push": float("nan")}, "push to be above 0"),
     (GRADIENTS, {"last": 1.5}, "last to be above 0 and at most 1"),
     (GRADIENTS, {"rounds": 10_000, "latents": 10_000}, "cannot keep 10,000 generators"),
+    (GRADIENTS, {"rounds": 10_000, "ascents": 1000, "latents": 1}, "more than 134,217,728 slopes"),
 ]
 
 
