@@ -1,11 +1,12 @@
-"""Generator networks: querygan and generator beside fem and rap on ADULT, a table of 96 columns, and how often the certificate holds.
+"""Generator networks beside fem and rap on ADULT, a table of 96 columns, and how often the certificate holds.
 
-    OPENBLAS_NUM_THREADS=1 python -m bench.querygan [--only adult wide coverage] [--runs 1] [--mechanism querygan generator fem rap]
+    OPENBLAS_NUM_THREADS=1 python -m bench.querygan [--only adult wide coverage] [--runs 1] [--epsilon 0.1 0.5 1]
+        [--mechanism querygan generator gan-gradients-experimental fem rap]
 
 adult     64 random 3-way marginals, seed 0, delta 1/n^2: largest and mean error of the released rows, CPU seconds. The constants of
-          querygan and generator were set on the workload of seed 1.
+          networks were set on the workload of seed 1.
 wide      LOANS twice over: every column and a copy of it under another name, 64 3-way marginals. mwem refuses it; time, memory, errors.
-coverage  a small invented table, 200 releases by each of the two networks: how often the largest error is at most the certificate's alpha.
+coverage  a small invented table, 200 releases by each of the networks: how often the largest error is at most the certificate's alpha.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from understudy.checks import SMALL, small_table
 from understudy.tally import CodedRows
 
 EPSILONS = (0.1, 0.5, 1)
-MECHANISMS = ("querygan", "generator", "fem", "rap")
+MECHANISMS = ("querygan", "generator", "gan-gradients-experimental", "fem", "rap")
 QUICK: dict[str, dict[str, Any]] = {
     "querygan": {"rounds": 20, "steps": 5},
     "generator": {"steps": 20},
+    "gan-gradients-experimental": {"steps": 5},
 }  # coverage does not depend on how well they are fitted
 RELEASES = 200
 
@@ -52,13 +54,13 @@ def twice(frame: pd.DataFrame, domain: dict[str, int]) -> tuple[pd.DataFrame, di
     return pd.concat([frame, copy], axis=1), domain | {f"{name} again": size for name, size in domain.items()}
 
 
-def compare(console: Console, title: str, frame: pd.DataFrame, work: us.Workload, mechanisms: list[str], runs: int) -> None:
+def compare(console: Console, title: str, frame: pd.DataFrame, work: us.Workload, mechanisms: list[str], asked: argparse.Namespace) -> None:
     table = Table(
-        "mechanism", "epsilon", "max", "mean", "alpha", "CPU s", "s", "peak GB", title=f"{title}, delta 1/n^2, mean of {runs} runs"
+        "mechanism", "epsilon", "max", "mean", "alpha", "CPU s", "s", "peak GB", title=f"{title}, delta 1/n^2, mean of {asked.runs} runs"
     )
     for mechanism in mechanisms:
-        for epsilon in EPSILONS:
-            found = np.mean([released(frame, work, epsilon, mechanism) for _ in range(runs)], axis=0)
+        for epsilon in asked.epsilon:
+            found = np.mean([released(frame, work, epsilon, mechanism) for _ in range(asked.runs)], axis=0)
             top, mean, alpha, cpu, clock = found
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2  # of the process so far
             row = f"{top:.4f}", f"{mean:.2e}", f"{alpha:.4f}", f"{cpu:.1f}", f"{clock:.1f}", f"{peak:.2f}"
@@ -78,7 +80,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=("adult", "wide", "coverage"), default=["adult", "wide", "coverage"])
     parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--mechanism", nargs="+", default=list(MECHANISMS))
+    parser.add_argument("--epsilon", type=float, nargs="+", default=list(EPSILONS))
+    parser.add_argument("--mechanism", nargs="+", choices=MECHANISMS, default=list(MECHANISMS))
     asked = parser.parse_args()
     stick, console = measuring_stick(), Console(width=140)
     if "wide" in asked.only:  # first, because memory is that of the whole process
@@ -89,11 +92,11 @@ def main() -> None:
             released(frame, work, 1, "mwem")
         except us.NotSupported as refusal:
             console.print(f"mwem: {refusal}")
-        compare(console, f"LOANS twice over, {len(domain)} columns, {work.size:,} cells", frame, work, ["generator"], asked.runs)
+        compare(console, f"LOANS twice over, {len(domain)} columns, {work.size:,} cells", frame, work, ["generator"], asked)
     if "adult" in asked.only:
         frame, domain = stick.coded("adult")
         work = us.explicit(us.Schema.from_domain(domain), columns=stick.workload(domain, 3, 64, 0))
-        compare(console, f"ADULT, 64 3-way, {work.size:,} cells", frame, work, asked.mechanism, asked.runs)
+        compare(console, f"ADULT, 64 3-way, {work.size:,} cells", frame, work, asked.mechanism, asked)
     if "coverage" in asked.only:
         for mechanism in QUICK:
             coverage(console, mechanism)

@@ -34,7 +34,11 @@ TABLE = np.array([[0, 0]] * 20)
 OTHER = np.array([[0, 0]] * 19 + [[1, 0]])
 DRAWS = 20_000
 PLAYS = 4_000  # of a whole mechanism, which takes longer than a verb
-QUICK = {"generator": {"steps": 2}, "querygan": {"steps": 2, "rounds": 5}}  # how long a network trains does not change what is charged
+QUICK = {
+    "generator": {"steps": 2},
+    "querygan": {"steps": 2, "rounds": 5},
+    "gan-gradients-experimental": {"steps": 2, "rounds": 3},
+}  # how long a network trains does not change what is charged
 
 
 def meter_on(rows: np.ndarray, rho: Fraction, noise: Noise | None = None) -> Meter:
@@ -83,8 +87,16 @@ def certified(rows: np.ndarray, rho: Fraction, noise: Noise | None) -> np.ndarra
     return np.asarray([meter_on(rows, rho, noise).certify([PART], [answer], 20).noisy_largest_error for _ in range(DRAWS)])
 
 
+def tilted(rows: np.ndarray, rho: Fraction, noise: Noise | None) -> np.ndarray:
+    found = []
+    for _ in range(DRAWS):
+        counts = meter_on(rows, rho, noise).measure_tilted([PART], [np.array([1, 1])], [0, 2, 7], rho=rho).counts
+        found.append(counts[0] - counts[1])
+    return np.asarray(found)
+
+
 @pytest.mark.parametrize("rho", [Fraction(1, 10), Fraction(1, 2), Fraction(2)])
-@pytest.mark.parametrize("verb", [measured, selected, certified])
+@pytest.mark.parametrize("verb", [measured, selected, certified, tilted])
 def test_verbs_keep_what_they_charge(verb: Callable[..., np.ndarray], rho: Fraction) -> None:
     assert breach(verb(TABLE, rho, None), verb(OTHER, rho, None), float(rho)) <= 0
 
@@ -96,7 +108,7 @@ class Half(Noise):
         return np.rint(super().gaussian(size, sigma) / 2).astype(np.int64)
 
 
-@pytest.mark.parametrize("verb", [measured, certified])
+@pytest.mark.parametrize("verb", [measured, certified, tilted])
 def test_the_audit_sees_half_the_noise(verb: Callable[..., np.ndarray]) -> None:
     rho = Fraction(2)
     assert breach(verb(TABLE, rho, Half()), verb(OTHER, rho, Half()), float(rho)) > 0

@@ -137,7 +137,7 @@ def test_every_numbered_claim_has_its_proof() -> None:
     """The meter's docstrings point at sections of PROOFS.md that exist."""
     room = ROOT / "src/understudy/privacy"
     proofs = (room / "PROOFS.md").read_text()
-    cited = set(re.findall(r"\((?:PROOFS\.md, )?([AMNL]\d)\)|PROOFS\.md, ([AMNL]\d)", "".join(f.read_text() for f in room.glob("*.py"))))
+    cited = set(re.findall(r"\((?:PROOFS\.md, )?([AMNL]\d+)\)|PROOFS\.md, ([AMNL]\d+)", "".join(f.read_text() for f in room.glob("*.py"))))
     sections = {a or b for a, b in cited}
     assert {"M1", "M2", "M3", "N3", "N4"} <= sections
     for section in sections:

@@ -1,4 +1,4 @@
-"""querygan and generator: exact slopes, the same run twice, and a network that is shown nothing but released values."""
+"""Generator networks: exact slopes, the same run twice, and a network that is shown nothing but released values."""
 
 from __future__ import annotations
 
@@ -17,25 +17,37 @@ import pytest
 import understudy as us
 from understudy.checks import SMALL, small_table
 from understudy.game import DataPlayer, Finding, Model, NoWatcher, Played
-from understudy.mechanisms import generator, querygan
+from understudy.mechanisms import gan_gradients, generator, querygan
 from understudy.mechanisms.base import Brief, Mechanism, make
+from understudy.players.critic import LEVELS, CriticisedGenerator
 from understudy.players.leader import LeadingGenerator
 from understudy.players.network import Network, Size
-from understudy.privacy import Choice, Measurement, Meter, ProcessLedger
+from understudy.privacy import Choice, Measurement, Meter, ProcessLedger, Tilt, Tilted
 from understudy.privacy.accountant import Cost
 from understudy.queries.base import Neighbours
+from understudy.queries.marginal import Marginal
 from understudy.queries.relaxed import Chances
 from understudy.queries.symmetric import Literal, all_of, any_of
 from understudy.queries.workload import explicit, marginals
 from understudy.sources.memory import MemorySource
+from understudy.tally import CodedRows
 
 PACKAGE = Path(us.__file__).parent
 SIZE = Size(latents=7, entries=4, hidden=5)
 WORK = explicit(
     SMALL, columns=[["a", "b"], ["b", "c"]], queries=[any_of(Literal(0, 0), Literal(2, 1)), all_of(Literal(0, 1), Literal(1, 2))]
 )
-PLAYERS = {"generator": (generator, "FittedGenerator"), "querygan": (querygan, "LeadingGenerator")}
-QUICK: dict[str, dict[str, Any]] = {"generator": {"steps": 20}, "querygan": {"steps": 3, "rounds": 10}}
+GRADIENTS = "gan-gradients-experimental"
+PLAYERS = {
+    "generator": (generator, "FittedGenerator"),
+    "querygan": (querygan, "LeadingGenerator"),
+    GRADIENTS: (gan_gradients, "CriticisedGenerator"),
+}
+QUICK: dict[str, dict[str, Any]] = {
+    "generator": {"steps": 20},
+    "querygan": {"steps": 3, "rounds": 10},
+    GRADIENTS: {"steps": 10, "rounds": 6},
+}
 
 
 def network(seed: int = 0) -> Network:
@@ -152,9 +164,10 @@ def test_the_player_is_given_public_and_released_values_only(name: str, monkeypa
     found = played(make(name, QUICK[name]), Tripwired(small_table(), SMALL))
     told = [finding for entry in log if isinstance(entry, list) for finding in entry]
     given = [entry for entry in log if not isinstance(entry, list)]
-    assert told and all(type(finding) in (Choice, Measurement) for finding in told)
+    assert told and all(type(finding) in (Choice, Measurement, Tilted) for finding in told)
     assert all(a is b for a, b in zip(told, found.findings, strict=True))  # what is learnt from is what is released
-    assert all(isinstance(x, (us.Schema, Network, int, float, str, Fraction, np.random.Generator)) for x in given)
+    public = (us.Schema, Network, int, float, str, Fraction, np.random.Generator, Marginal)
+    assert all(isinstance(x, public) for entry in given for x in (entry if isinstance(entry, tuple) else [entry]))
 
 
 @pytest.mark.parametrize("name", PLAYERS)
@@ -165,12 +178,13 @@ def test_released_values_alone_make_the_same_model(name: str, monkeypatch: pytes
     monkeypatch.setattr(Meter, "measure_all", lambda self, parts, **__: [next(script) for _ in parts])
     monkeypatch.setattr(Meter, "select", lambda *_, **__: [next(script)])
     monkeypatch.setattr(Meter, "select_marginal", lambda *_, **__: [0])
+    monkeypatch.setattr(Meter, "measure_tilted", lambda *_, **__: next(script))
     again = played(make(name, QUICK[name]), MemorySource(np.zeros((600, 3), np.int32), SMALL))  # another table, the same findings
     for part in WORK:
         assert np.array_equal(first.model.shares(part), again.model.shares(part))
 
 
-@pytest.mark.parametrize("place", ["players/network.py", "players/generator.py", "players/leader.py"])
+@pytest.mark.parametrize("place", ["players/network.py", "players/generator.py", "players/leader.py", "players/critic.py"])
 def test_the_generators_files_import_neither_rows_nor_the_meter(place: str) -> None:
     tree = ast.parse((PACKAGE / place).read_text(encoding="utf-8"))
     names = {alias.name for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names}
@@ -209,6 +223,13 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("querygan", {"last": 0}, "last to be above 0"),
     ("querygan", {"rate": float("nan")}, "learning rate above 0"),
     ("generator", {"latents": 100_000, "hidden": 100_000, "entries": 100_000}, "more than .* numbers"),
+    (GRADIENTS, {"rounds": 0}, "rounds to be a whole number from 1"),
+    (GRADIENTS, {"ascents": 2.0}, "ascents to be a whole number from 1"),
+    (GRADIENTS, {"ridge": 0}, "ridge to be above 0"),
+    (GRADIENTS, {"push": float("nan")}, "push to be above 0"),
+    (GRADIENTS, {"last": 1.5}, "last to be above 0 and at most 1"),
+    (GRADIENTS, {"rounds": 10_000, "latents": 10_000}, "cannot keep 10,000 generators"),
+    (GRADIENTS, {"rounds": 10_000, "ascents": 1000, "latents": 1}, "more than 134,217,728 slopes"),
 ]
 
 
@@ -246,6 +267,39 @@ def test_the_mixture_is_uniform_over_the_last_generators() -> None:
         player.learn([Choice(WORK.parts[0], 3)])
     mixed = player.result().shares(WORK.parts[0])
     assert np.allclose(mixed, (shares[2] + player.propose().shares(WORK.parts[0])) / 2, atol=1e-6)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_discriminator_learns_which_cells_are_real_and_the_generator_follows(sign: int) -> None:
+    """With exact slopes of a table where one cell is as frequent as it is rare with the generator, or the other way round."""
+    rows, part = np.zeros((1000, 3), np.int32), Marginal.of(SMALL, ["b"])
+    rows[:, 1] = 2 if sign > 0 else np.arange(1000) % 2
+    settings = {"rows": 1000, "ascents": 2, "ridge": 1.0, "push": 1.0, "rate": 0.01, "steps": 20, "last": 1.0}
+    player = CriticisedGenerator(SMALL, network(), (part,), rng=np.random.default_rng(0), **settings)  # type: ignore[arg-type]
+    before = player.propose().shares(part)[2]
+    for trained in (False, True):
+        asked = player.propose()
+        tilt = Tilt((part,), asked.weights[0], LEVELS)
+        player.learn([Tilted(tilt, CodedRows(rows, SMALL.shape).scan(tilt), Fraction(1))])
+        assert sign * player.propose().weights[0][2] > 0
+        assert (player.propose().shares(part)[2] != before) == trained
+    assert sign * (player.propose().shares(part)[2] - before) > 0.05
+
+
+def test_a_workload_without_marginals_has_nothing_to_discriminate_by() -> None:
+    ledger, work = ProcessLedger(), explicit(SMALL, columns=[], queries=[any_of(Literal(0, 0), Literal(2, 1))])
+    with pytest.raises(us.NotSupported, match="there are 0 here"):
+        us.release(small_table(), schema=SMALL, workload=work, epsilon=1, mechanism=GRADIENTS, ledger=ledger)
+    assert not ledger.state.charges
+
+
+@pytest.mark.parametrize("name", [name for name in PLAYERS if "experimental" in name])
+def test_what_is_experimental_says_so_wherever_it_is_seen(name: str) -> None:
+    made = us.release(small_table(), schema=SMALL, epsilon=1, mechanism=name, parameters=QUICK[name])
+    kind = us.available_mechanisms()[name]
+    assert "EXPERIMENTAL" in kind.summary and "experimental" in kind.reference
+    told = made.manifest["mechanism"]
+    assert "experimental" in told["name"] and "experimental" in told["reference"] and told["played"]["status"] == "experimental"
 
 
 class Impatient(NoWatcher):

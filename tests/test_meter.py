@@ -19,7 +19,7 @@ import understudy.privacy.scores as scores_module
 from laws import gaussian_pmf, renyi
 from understudy.checks import SMALL, check_refuses_overspending, small_table
 from understudy.errors import BudgetRefused, NotSupported, ParameterError, SourceError
-from understudy.privacy import Measurement, Meter, ProcessLedger
+from understudy.privacy import Measurement, Meter, ProcessLedger, Tilted
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, cost_of
 from understudy.privacy.exponential import ScoreTable
@@ -31,7 +31,7 @@ from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, par
 from understudy.queries.workload import marginals
 from understudy.schema import Schema
 from understudy.sources.memory import MemorySource
-from understudy.tally import CodedRows, Counts
+from understudy.tally import CodedRows, Counts, RowFunction
 
 TINY = Schema.from_domain({"x": 2, "y": 2})
 RECORDS = [np.array(r) for r in itertools.product(range(2), range(2))]
@@ -236,6 +236,10 @@ def choose(meter: Meter, answer: Counts | None = None, **how: Any) -> list[int]:
     return meter.select_marginal([TABLES[0]], [answer or Counts(2, np.array([1, 1]))], 2, **given)
 
 
+def tilt(meter: Meter, rho: Any = Fraction(1, 2)) -> Tilted:
+    return meter.measure_tilted([TABLES[0]], [np.array([0, 1])], [1, 2, 3], rho=rho)
+
+
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 @pytest.mark.parametrize("score", MarginalScore)
 @pytest.mark.parametrize("public", [{}, {"weights": [3, 1, 2], "penalties": [0, 1, 1]}, {"floors": [1, 0, 1], "draws": 2}], ids=str)
@@ -398,6 +402,11 @@ class Tripwire(MemorySource):
             self.looked.append(len(self.meter.events))
         return super().count(column_sets)
 
+    def scan(self, row_function: RowFunction) -> np.ndarray:
+        assert self.meter is not None
+        self.looked.append(len(self.meter.events))
+        return super().scan(row_function)
+
 
 def tripwired() -> tuple[Meter, Tripwire]:
     source = Tripwire(BASE, TINY)
@@ -415,6 +424,7 @@ def test_every_verb_charges_before_it_looks() -> None:
         lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2)),
         lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2), draws=2, distinct=True),
         choose,
+        tilt,
         lambda m: m.certify([part], [Counts(2, np.array([1, 1]))], 2),
     ):
         meter, source = tripwired()
@@ -440,6 +450,7 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
         (ParameterError, lambda m: m.measure_all([part], rho=Fraction(1, 2), weights=[1, 1])),
         (ParameterError, lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2), draws=3, distinct=True)),
         (BudgetRefused, lambda m: choose(m, rho=Fraction(2))),
+        (BudgetRefused, lambda m: tilt(m, rho=Fraction(2))),
         (ParameterError, lambda m: choose(m, rho=Fraction(0))),
         (ParameterError, lambda m: choose(m, draws=0)),
         (ParameterError, lambda m: choose(m, draws=2, distinct=True)),
@@ -478,6 +489,7 @@ def test_rho_is_exact_or_refused_before_anything_is_charged(rho: Any) -> None:
         lambda m: m.release_total(rho=rho),
         lambda m: m.select([part], [np.zeros(2)], rho=rho),
         lambda m: choose(m, rho=rho),
+        lambda m: tilt(m, rho=rho),
     ):
         meter, source = tripwired()
         with pytest.raises(ParameterError, match="rho must be a whole number or a Fraction above 0"):
@@ -577,11 +589,15 @@ def test_whatever_breaks_while_looking_becomes_one_fixed_sentence() -> None:
                 raise ValueError("the cell was 13579")
             return super().count(column_sets)
 
-    source = Breaks(BASE, TINY)
-    meter = Meter(source, neighbours=REPLACE, ledger=ProcessLedger(), play=Cost(Fraction(1)), certify=Fraction(1), label="t")
-    with pytest.raises(SourceError) as caught:
-        meter.measure(PARTS[0], rho=Fraction(1, 2))
-    assert "13579" not in str(caught.value) and caught.value.__context__ is None and caught.value.__cause__ is None
+        def scan(self, row_function: RowFunction) -> np.ndarray:
+            raise ValueError("the cell was 13579")
+
+    for verb in (lambda m: m.measure(PARTS[0], rho=Fraction(1, 2)), lambda m: m.measure(PARTS[2], rho=Fraction(1, 2)), tilt):
+        source = Breaks(BASE, TINY)
+        meter = Meter(source, neighbours=REPLACE, ledger=ProcessLedger(), play=Cost(Fraction(1)), certify=Fraction(1), label="t")
+        with pytest.raises(SourceError) as caught:
+            verb(meter)
+        assert "13579" not in str(caught.value) and caught.value.__context__ is None and caught.value.__cause__ is None
 
 
 def test_whatever_breaks_while_counting_rows_becomes_the_same_sentence() -> None:

@@ -162,6 +162,7 @@ def _spending(release: Release) -> list[dict[str, Any]]:
         "measure": "measuring with noise",
         "select": "choosing what is wrong",
         "resample": "choosing what is wrong, or keeping a choice",
+        "tilt": "training a discriminator",
         "certify": "the certificate",
     }
     hues = {"measure": "var(--released)", "select": "var(--measured)", "resample": "var(--measured)", "certify": "var(--good)"}

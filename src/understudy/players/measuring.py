@@ -9,6 +9,7 @@ import numpy as np
 
 from understudy.errors import NotSupported
 from understudy.game import Finding, Model, QueryPlayer
+from understudy.players.critic import LEVELS, Criticised
 from understudy.players.rows import RowModel
 from understudy.privacy import Choice, MarginalScore, Meter
 from understudy.queries.base import QueryClass
@@ -92,6 +93,17 @@ def whole_counts(model: Model, parts: Sequence[Marginal]) -> tuple[list[Counts],
     if isinstance(model, RowModel):
         return model.counts(parts), len(model.codes)
     return [Counts(part.size, np.rint(model.shares(part) * FINE).astype(np.int64)) for part in parts], FINE
+
+
+class Slopes:
+    """MEASURE what the rows that should be called real say about the discriminator of a model."""
+
+    def __init__(self, meter: Meter, *, rho: Fraction) -> None:
+        self._meter, self._rho = meter, rho
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        assert isinstance(model, Criticised)
+        return [self._meter.measure_tilted(model.parts, model.weights, LEVELS, rho=self._rho)]
 
 
 class InTurn:

@@ -10,5 +10,18 @@ from understudy.privacy.meter import Measurement, Meter
 from understudy.privacy.requests import Choice
 from understudy.privacy.residuals import Residual
 from understudy.privacy.scores import MarginalScore
+from understudy.privacy.tilted import Tilt, Tilted
 
-__all__ = ["Budget", "Certificate", "Choice", "FileLedger", "MarginalScore", "Measurement", "Meter", "ProcessLedger", "Residual"]
+__all__ = [
+    "Budget",
+    "Certificate",
+    "Choice",
+    "FileLedger",
+    "MarginalScore",
+    "Measurement",
+    "Meter",
+    "ProcessLedger",
+    "Residual",
+    "Tilt",
+    "Tilted",
+]

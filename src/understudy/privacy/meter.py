@@ -39,7 +39,7 @@ from understudy.privacy.argmin import (
 from understudy.privacy.certificate import Certificate, certificate
 from understudy.privacy.exponential import MOST_NATS, ScoreTable, draw
 from understudy.privacy.ledger import Ledger
-from understudy.privacy.noise import Noise, round_sigma_up, sqrt_up
+from understudy.privacy.noise import LARGEST_WIDE_SIGMA, Noise, round_sigma_up, sqrt_up
 from understudy.privacy.requests import (
     Choice,
     as_shares,
@@ -64,6 +64,7 @@ from understudy.privacy.resampling import resampling
 from understudy.privacy.residuals import Residual, check_residuals, contrast, joint_event
 from understudy.privacy.scores import MarginalScore, compact, gaps
 from understudy.privacy.softmin import draw_least
+from understudy.privacy.tilted import Tilted, checked_tilt
 from understudy.privacy.wide import noisy_above, threshold_for
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.marginal import Marginal
@@ -242,6 +243,24 @@ class Meter:
             Residual(part, contrast(counts.dense(), part.shape) + self._noise.gaussian(part.size, sigma), sigma)
             for part, counts, sigma in zip(parts, self._look(parts), drawn, strict=True)
         ]
+
+    def measure_tilted(
+        self, parts: Sequence[Marginal], weights: Sequence[np.ndarray], levels: Sequence[int] | np.ndarray, *, rho: int | Fraction
+    ) -> Tilted:
+        """Sums over rows of a weight times the row's cells, the weight a public function of the row's score, with noise (M13).
+
+        ``weights`` are whole numbers, an array for each marginal; a row's score is their sum over its cells. ``levels[score]``, counted
+        from the middle and cut at the ends, is what the row adds to each of its cells.
+        """
+        tilt = checked_tilt(parts, weights, levels, self._open_source().shape)
+        rho, l2 = exact_rho(rho), tilt.l2_squared(self.neighbours)
+        sigma = round_sigma_up(max(sqrt_up(l2 / (2 * rho)), Fraction(1, 4)))
+        if sigma > LARGEST_WIDE_SIGMA:
+            raise ParameterError("Tilted sums at so small a rho would need more noise than there is; use lower levels.")
+        what = f"tilt over {len(tilt.parts):,} marginals"
+        self._play.charge(ev.DiscreteGaussian(what=what, sigma_squared=sigma**2, l2_squared=l2))
+        exact = _guarded(lambda: self._open_source().scan(tilt))
+        return Tilted(tilt, exact + self._noise.gaussian(tilt.size, sigma), sigma)
 
     def _noisy(self, part: QueryClass, counts: Counts, sigma: Fraction, kept: int | None) -> Measurement:
         if kept is None:
