@@ -1,8 +1,9 @@
 """A disk that loses power: what the ledger does to its file is recorded, and every state that a crash may leave is built from it.
 
-The model is the least that POSIX promises. What was written before an fsync of the file is kept. Everything after it may be kept or lost,
-in any order: a write whole, torn at any byte, or with any of its blocks missing (zeros are read there when the file is longer); a
-truncation or not. The file's name is kept only when its folder was synced after it was made; until then the whole file may be gone.
+The model is the least that POSIX promises. What was written before an fsync of the file is kept. Of everything after it any part may be
+lost, and the rest may arrive in the other order: a write whole, torn at any byte, or with any of its blocks missing (zeros are read there
+when the file is longer); a truncation or not. The file's name is kept only when its folder was synced after it was made; until then the
+whole file may be gone.
 """
 
 from __future__ import annotations
@@ -78,12 +79,12 @@ def crashes(done: list[Did], start: bytes | None, chance: random.Random, tears: 
         loose = [did for did in before[synced:] if did.what in ("write", "truncate")]
         if start is None and not any(did.what == "sync folder" for did in before):
             yield None, granted
-        for order in itertools.permutations(loose):
-            for count in range(len(order) + 1):
-                yield _replay(order[:count], durable), granted
-                if count and order[count - 1].what == "write":
-                    whole = _replay(order[: count - 1], durable)
-                    for torn in _torn(order[count - 1], chance, tears):
+        for kept in itertools.chain.from_iterable(itertools.combinations(loose, count) for count in range(len(loose) + 1)):
+            for order in (kept, kept[::-1]):
+                yield _replay(order, durable), granted
+                if order and order[-1].what == "write":
+                    whole = _replay(order[:-1], durable)
+                    for torn in _torn(order[-1], chance, tears):
                         yield torn(whole), granted
 
 

@@ -212,7 +212,8 @@ class FileLedger:
                 with contextlib.suppress(OSError):
                     if os.path.samestat(os.fstat(fd), os.stat(self.path)):
                         break
-                fd = _close(fd)
+                fd, other = -1, fd
+                os.close(other)
             records, torn = _parse(_read_all(fd))
             if not records:
                 _sync_folder(self.path.resolve().parent)  # the file's name must survive too, whoever made it
@@ -227,12 +228,13 @@ class FileLedger:
                 "or get the right to write there. Another place (--ledger) starts another ledger, which does not know what this one holds."
             ) from None
         finally:
-            _close(fd)
+            if fd >= 0:
+                os.close(fd)  # no function of ours in between: an interrupt could stop it
 
     def _open(self, create: bool) -> int:
         fd = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o600)
         if not stat.S_ISREG(os.fstat(fd).st_mode):  # /dev/null forgets, and /dev/zero never ends
-            _close(fd)
+            os.close(fd)
             raise OSError(errno.EINVAL, "it is not a plain file")
         return fd
 
@@ -373,13 +375,6 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def _close(fd: int) -> int:
-    """Close a descriptor, if it is one; returns what is none."""
-    if fd >= 0:
-        os.close(fd)
-    return -1
 
 
 # ---------------------------------------------------------------------- words
