@@ -138,12 +138,12 @@ def nursery() -> Iterator[Nursery]:
     started.close()
 
 
-@pytest.mark.parametrize("instants", [20, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("instants", "seed"), [(20, 0), *(pytest.param(50, seed, marks=pytest.mark.slow) for seed in range(1, 5))])
 def test_killed_at_any_instant_of_a_release_the_ledger_has_what_was_looked_at(
-    instants: int, table: Path, nursery: Nursery, battery: Note
+    instants: int, seed: int, table: Path, nursery: Nursery, battery: Note
 ) -> None:
     """Half of the instants by the clock, over the whole life; half by the line, inside the ledger and the writer of bundles."""
-    ledger, chance = ledger_of(table), random.Random(1)
+    ledger, chance = ledger_of(table), random.Random(seed)
     nursery.ask("run", table, ledger.path, table.with_name("warm"), 0)
     assert nursery.answer().endswith("PB")
     start = time.monotonic()
@@ -164,7 +164,7 @@ def test_killed_at_any_instant_of_a_release_the_ledger_has_what_was_looked_at(
         granted = before  # written and killed before it could say so: spent for ever, too
         assert is_whole(folder) or "B" not in said
     state = ledger.read()
-    assert state.spent.rho == granted * PRICE and len(stages) >= 4, stages
+    assert state.spent.rho == granted * PRICE and all((stages["S"], stages["L"], stages["P"] + stages["B"])), stages
     unfinished = sum(charge.ended is None for charge in state.charges)
     assert 0 < unfinished < granted
     us.release(str(table), schema=SMALL, **QUICK, ledger=ledger).save(table.with_name("after"))
