@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,6 +17,7 @@ from scipy import stats
 
 import understudy as us
 from branches import Branches
+from faulty_solvers import CERTIFIER_FAULTS, certifier_with
 from laws import laplace_pmf, p_value
 from understudy.errors import BudgetRefused, NotCertified, NotSupported, ParameterError, ReleaseFailed
 from understudy.learning import prsma
@@ -351,38 +351,9 @@ def test_what_a_solver_does_changes_no_charge() -> None:
 
 # ---------------------------------------------------------------------- faults of solvers
 
-CHILD = """
-import sys
-sys.path.insert(0, {folder!r})
-import numpy as np
-import child
-def solve(message):
-    {body}
-    return found
-child.SOLVERS = {{"cpsat": solve}}
-child.main()
-"""
-FAULTS = {
-    "limit": 'found = {"status": "limit", "x": np.zeros(len(message["gain"])), "bound": 0.0}',
-    "wrong": 'found = {"status": "wrong", "x": np.zeros(0), "bound": np.inf}',
-    "raises": 'raise RuntimeError("row 7 is Alice")',
-    "dies": "import os; os._exit(1)",
-    "killed": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
-    "lies about its bound": 'found = {"status": "optimal", "x": np.zeros(len(message["gain"])), "bound": -1e6}',
-    "lies about its rule": 'found = {"status": "optimal", "x": np.ones(len(message["gain"])), "bound": np.abs(message["gain"]).sum()}',
-    "claims a bad optimum": 'found = child.solve_cpsat({**message, "gain": -message["gain"]})',
-    "wrong shape": 'found = {"status": "optimal", "x": np.zeros(3), "bound": 0.0}',
-    "not a number": 'found = {"status": "optimal", "x": np.full(len(message["gain"]), np.nan), "bound": np.nan}',
-    "nothing": 'found = {"status": "optimal"}',
-}
 
-
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", CERTIFIER_FAULTS)
 def test_a_faulty_solver_is_refused_and_its_charge_stays(fault: str, tmp_path: Path) -> None:
-    from understudy.oracles import child
-
-    program = tmp_path / "solver.py"
-    program.write_text(CHILD.format(folder=str(Path(child.__file__).parent), body=FAULTS[fault]))
     rng = np.random.default_rng(0)
     x = rng.integers(0, 2, (200, 4))
     table, schema = np.column_stack([x, x[:, 0] & x[:, 1]]), {**{f"x{i}": 2 for i in range(4)}, "y": 2}
@@ -394,7 +365,7 @@ def test_a_faulty_solver_is_refused_and_its_charge_stays(fault: str, tmp_path: P
             label="y",
             epsilon=5,
             method="rspm",
-            certifier=Cpsat(command=(sys.executable, "-P", str(program))),
+            certifier=Cpsat(command=certifier_with(CERTIFIER_FAULTS[fault], tmp_path)),
             ledger=ledger,
         )
     assert "Alice" not in str(refusal.value) and refusal.value.__cause__ is None

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -310,7 +311,7 @@ def spend_until_refused(path: str, rho: str, counter: multiprocessing.Queue) -> 
         counter.put(count)
 
 
-def test_eight_processes_share_one_budget_of_exactly_400_charges(tmp_path: Path) -> None:
+def test_eight_processes_share_one_budget_of_exactly_400_charges(tmp_path: Path, battery: Callable[[str, int, str], None]) -> None:
     path = str(tmp_path / "l.jsonl")
     FileLedger(path).set_limit(Budget.zcdp(1))
     context = multiprocessing.get_context("spawn")
@@ -323,3 +324,4 @@ def test_eight_processes_share_one_budget_of_exactly_400_charges(tmp_path: Path)
         process.join()
     assert granted == 400
     assert FileLedger(path).read().spent.rho == 1
+    battery("concurrency", granted, "charges granted to 8 processes by a budget for exactly 400")

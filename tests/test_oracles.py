@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from faulty_solvers import ORACLE_FAULTS, oracle_with
 from understudy.errors import NotSupported, ParameterError, WorkloadError
 from understudy.oracles import child, outside
 from understudy.oracles.base import Ended, FlatQueries, Found, Instance, Oracle, TableTerm, Variants, available_oracles
@@ -324,38 +325,16 @@ def test_nothing_to_ask_is_still_answered() -> None:
 
 # ---------------------------------------------------------------------- solvers that fail
 
-FAULTS = {
-    "time-out": ("time.sleep(60)", Ended.FAILED),
-    "killed": ("os.kill(os.getpid(), 9)", Ended.FAILED),
-    "exit": ("sys.exit(3)", Ended.FAILED),
-    "garbage": ("sys.stdout.buffer.write(b'x' * 64); sys.stdout.buffer.flush(); time.sleep(60)", Ended.FAILED),
-    "half a message": ("sys.stdout.buffer.write((99).to_bytes(8, 'little')); sys.stdout.buffer.flush(); sys.exit()", Ended.FAILED),
-    "infeasible": ("answer(status='wrong', x=np.zeros(0), bound=np.inf)", Ended.FAILED),
-    "no solution in time": ("answer(status='limit', x=np.zeros(0), bound=np.inf)", Ended.LIMIT),
-    "optimal without a solution": ("answer(status='optimal', x=np.zeros(0), bound=0.0)", Ended.FAILED),
-    "not numbers": ("answer(status='optimal', x=np.full(len(m['gain']), np.nan), bound=0.0)", Ended.FAILED),
-    "wrong optimum": ("answer(status='optimal', x=np.zeros(len(m['gain'])), bound=-5.0)", Ended.FAILED),
-    "an empty promise": ("answer(status='optimal', x=np.zeros(len(m['gain'])), bound=1e6)", Ended.FAILED),
-    "a bound below what exists": ("answer(status='limit', x=np.zeros(len(m['gain'])), bound=-5.0)", Ended.FAILED),
-    "fields missing": ("answer(status='optimal')", Ended.FAILED),
-}
 
-
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", ORACLE_FAULTS)
 def test_whatever_a_solver_does_there_is_a_record_and_the_failure_is_named(
     fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, ended = FAULTS[fault]
-    script = tmp_path / "broken.py"
-    folder = str(Path(child.__file__).parent)
-    script.write_text(
-        f"import os, sys, time\nsys.path.append({folder!r})\nimport numpy as np\nfrom child import receive, send\n"
-        "def answer(**what):\n    send(sys.stdout.buffer, **what)\n"
-        f"while (m := receive(sys.stdin.buffer)) is not None:\n    {code}\n"
-    )
+    code, ended = ORACLE_FAULTS[fault]
+    command = oracle_with(code, tmp_path)
     monkeypatch.setattr(outside, "GRACE", 3.0)
     instance = survey_instance(1, 3, 50)
-    broken = Milp(wall=0.1, command=(sys.executable, str(script)))
+    broken = Milp(wall=0.1, command=command)
     found = broken.solve(instance, 0)
     assert found.ended is ended and not found.proved
     assert found.value == broken.start.solve(instance, 0).value == instance.value(found.record)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from understudy.booked import Booked
 from understudy.bundle.answers import Answers
 from understudy.bundle.release import FORMAT, Release, describe_measurement, describe_schema
 from understudy.errors import NotSupported, ParameterError, ReleaseFailed, SchemaError, SourceError, UnderstudyError
@@ -24,7 +24,7 @@ from understudy.privacy import Budget, FileLedger, Measurement, Meter, ProcessLe
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
 from understudy.privacy.budget import exact, exact_epsilon
-from understudy.privacy.ledger import Ledger
+from understudy.privacy.ledger import EARLY, MADE, Ledger
 from understudy.privacy.meter import public_rows
 from understudy.privacy.noise import secure_seed
 from understudy.queries.base import Neighbours
@@ -102,7 +102,7 @@ def release(
             f"{chosen.name} is proved private under {' or '.join(chosen.relations)} only; name another mechanism or relation."
         )
     chosen.check(brief)
-    book = ledger_for(ledger, table)
+    book = Booked(ledger_for(ledger, table))
     source = open_source(table, schema)
     n = public_rows(source) if relation is Neighbours.REPLACE_ONE else None
     budget = Budget.of(epsilon=promised, delta=_delta(delta, n))
@@ -112,27 +112,31 @@ def release(
     if not (allowed + Cost(for_certificate)).fits(budget):
         raise ParameterError(f"The mechanism {chosen.name} asks for more than the promised epsilon and delta allow.")
 
-    # From here on the budget is spent, whatever happens.
-    meter = Meter(
-        source,
-        neighbours=relation,
-        ledger=book,
-        play=allowed,
-        certify=for_certificate,
-        label=f"{chosen.name}, epsilon {float(promised):.6g}",
-    )
-    made, failure = None, ""
+    made, failure, meter = None, "", None
     try:
+        meter = Meter(
+            source,
+            neighbours=relation,
+            ledger=book,
+            play=allowed,
+            certify=for_certificate,
+            label=f"{chosen.name}, epsilon {float(promised):.6g}",
+        )
+        # From here on the budget is spent, whatever happens.
         made = _play(meter, brief, chosen, budget, rows, rng, watcher or NoWatcher())
+        book.ended(MADE)
     except BaseException as problem:
-        with contextlib.suppress(Exception):  # the charge is on disk already; a remark that cannot be written changes nothing
-            book.note("a release ended early; its whole reservation counts as spent")
+        if not book.begun:  # refused, and nothing was charged
+            raise
+        book.ended(EARLY)
         if not isinstance(problem, Exception):  # interrupted
+            problem.add_note(book.in_words("The release", promised, budget.delta))
             raise
         # Our own sentences are safe to repeat; a foreign message might quote a cell.
         failure = str(problem) if isinstance(problem, UnderstudyError) else "Something unexpected went wrong."
     finally:
-        meter.close()
+        if meter is not None:
+            meter.close()
     if made is None:
         raise ReleaseFailed(f"{failure} The release had begun, so its whole budget counts as spent.")
     made.manifest["mechanism"]["why"] = reason

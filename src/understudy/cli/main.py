@@ -36,7 +36,8 @@ from understudy.mechanisms.base import available_mechanisms
 from understudy.plan import plan as make_plan
 from understudy.privacy import Budget, FileLedger
 from understudy.privacy.accountant import Cost
-from understudy.privacy.ledger import Statement, describe_budget
+from understudy.privacy.budget import exact
+from understudy.privacy.ledger import EARLY, Statement, describe_budget
 from understudy.queries.workload import Workload, marginals
 from understudy.schema import Moment, Number, Schema
 from understudy.schema.items import ItemColumns
@@ -93,6 +94,9 @@ def _release(folder: Path, as_json: bool, data: Any, **options: Any) -> Release:
         made.save(folder)
     except BundleError as problem:
         raise ReleaseFailed(f"{problem} The release had been made, so its whole budget counts as spent.") from None
+    except KeyboardInterrupt as stop:
+        stop.add_note(f"The release had been made and its whole budget counts as spent, but {str(folder)!r} is not a whole release.")
+        raise
     if as_json:
         print(json.dumps(_summary(made, folder)))
         return made
@@ -327,9 +331,11 @@ def mechanisms(as_json: bool) -> None:
 @click.argument("path")
 @click.option("--limit-epsilon", help="Set the most that may ever be spent, as epsilon (with --limit-delta).")
 @click.option("--limit-delta", help="The delta of the limit.")
+@click.option("--add-rho", help="Write down a charge that the ledger lacks, with --why: it can add to what is spent, never take from it.")
+@click.option("--why", help="What the added charge was for.")
 @json_option
 @speaks_plainly
-def budget(path: str, limit_epsilon: str | None, limit_delta: str | None, as_json: bool) -> None:
+def budget(path: str, limit_epsilon: str | None, limit_delta: str | None, add_rho: str | None, why: str | None, as_json: bool) -> None:
     """Show what was spent on a dataset. PATH is a ledger, or the data file it is kept beside."""
     if not path.endswith(".jsonl") and not Path(path).exists() and not any(c in path for c in "*?["):
         raise ParameterError(f"There is no file {path!r}; give a data file, a glob, or a ledger.")
@@ -338,6 +344,10 @@ def budget(path: str, limit_epsilon: str | None, limit_delta: str | None, as_jso
         raise ParameterError("A limit needs both --limit-epsilon and --limit-delta.")
     if limit_epsilon is not None:
         ledger.set_limit(Budget.of(epsilon=limit_epsilon, delta=limit_delta))
+    if (add_rho is None) != (not why):
+        raise ParameterError("A charge is added with both --add-rho and --why.")
+    if add_rho is not None and why:
+        ledger.add(why, exact(add_rho, "rho"))
     _show(ledger.read(), ledger, as_json)
 
 
@@ -346,17 +356,23 @@ def _show(state: Statement, ledger: FileLedger, as_json: bool) -> None:
     total = state.spent.epsilon_at(delta)
     limit = describe_budget(state.limit) if state.limit else None
     if as_json:
-        charges = [{"time": c.time, "label": c.label, "rho": float(c.cost.rho), "curve": c.cost.curve is not None} for c in state.charges]
+        charges = [
+            {"time": c.time, "label": c.label, "rho": float(c.cost.rho), "curve": c.cost.curve is not None, "ended": c.ended}
+            for c in state.charges
+        ]
         shown = float(total) if total is not None else None
         facts = {"ledger": str(ledger.path), "neighbours": state.neighbours, "limit": limit, "charges": charges}
         print(json.dumps({**facts, "rho": float(state.spent.rho), "epsilon": shown, "delta": float(delta), "notes": state.notes}))
         return
     table = Table(box=None)
-    for heading in ("when", "what", "rho"):
+    for heading in ("when", "what", "rho", "how it ended"):
         table.add_column(heading)
     for charge in state.charges:
-        table.add_row(_when(charge.time), escape(charge.label), _rho(charge.cost))
+        ended = "begun and not finished" if charge.ended is None else "ended early" if charge.ended == EARLY else charge.ended
+        table.add_row(_when(charge.time), escape(charge.label), _rho(charge.cost), escape(ended))
     out.print(table)
+    if any(charge.ended is None for charge in state.charges):
+        out.print("What has begun and not finished is still running, or was killed; it counts in full either way.", markup=False)
     epsilon = f"epsilon {float(total):.6g}" if total is not None else "no finite epsilon"
     if total is None and state.spent.delta >= delta:
         epsilon = (
@@ -378,7 +394,10 @@ def _rho(cost: Cost) -> str:
 def _when(seconds: float) -> str:
     from datetime import UTC, datetime
 
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):  # a clock that was far off
+        return f"{seconds:.0f} s after 1970"
 
 
 @main.group()

@@ -39,8 +39,10 @@ def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
             command(*args, **options)
         except UnderstudyError as problem:
             finish(problem.exit_code, str(problem), as_json)
-        except KeyboardInterrupt:
-            finish(130, "Interrupted. If a release had begun, its whole budget counts as spent; 'understudy budget' shows it.", as_json)
+        except KeyboardInterrupt as stop:
+            # A release that had begun says so itself; between two of its steps it may not have come to that.
+            told = getattr(stop, "__notes__", ["If a release had begun, its whole budget counts as spent; 'understudy budget' shows it."])
+            finish(130, " ".join(["Interrupted.", *told]), as_json)
         except Exception as problem:
             kind = type(problem).__name__
             finish(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import platform
@@ -14,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from understudy.booked import Booked
 from understudy.errors import NotCertified, ParameterError, ReleaseFailed, UnderstudyError
 from understudy.front_door import as_schema, ledger_for
 from understudy.learning import prsma
@@ -27,7 +27,7 @@ from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
 from understudy.privacy.argmin import WEIGHT, perturbation
 from understudy.privacy.budget import exact, exact_epsilon
-from understudy.privacy.ledger import Ledger
+from understudy.privacy.ledger import EARLY, MADE, Ledger
 from understudy.privacy.meter import public_rows
 from understudy.privacy.requests import check_sums, check_task, checked_epsilon
 from understudy.queries.attribute import Attribute
@@ -125,7 +125,7 @@ def learn(
     else:
         by.check(of)
         perturbation(task, of, for_rule, noise_on)
-    book = ledger_for(ledger, table)
+    book = Booked(ledger_for(ledger, table))
     source = open_source(table, schema)
     rows = public_rows(source)
     if rows == 0:
@@ -135,14 +135,15 @@ def learn(
     spent = (for_rule / 2) ** 2 / 2 if how is Method.EXPONENTIAL else for_rule**2 / 2
     allowed = Cost(spent + for_report**2 / 2, delta=blocks.delta if blocks else Fraction(0))
 
-    # From here on the budget is spent, whatever happens.
-    meter = Meter(
-        source, neighbours=Neighbours.REPLACE_ONE, ledger=book, play=allowed, certify=Fraction(0),
-        label=f"learning {of.name} by {how}, epsilon {float(promised):.6g}",
-    )  # fmt: skip
     failure: UnderstudyError | None = None
-    rule, told = None, None
+    rule, told, meter = None, None, None
+    events: tuple[ev.Event, ...] = ()
     try:
+        meter = Meter(
+            source, neighbours=Neighbours.REPLACE_ONE, ledger=book, play=allowed, certify=Fraction(0),
+            label=f"learning {of.name} by {how}, epsilon {float(promised):.6g}",
+        )  # fmt: skip
+        # From here on the budget is spent, whatever happens.
         if how is Method.EXPONENTIAL:
             rule = meter.soft_argmin(task, of, epsilon=for_rule)
         elif how is Method.RSPM:
@@ -152,22 +153,27 @@ def learn(
             rule = meter.argmin_in_blocks(task, of, blocks, certifier=by, noise_on=noise_on)
         if for_report and rule is not None:
             told = meter.mistakes(task, of, rule, epsilon=for_report)
+        events = meter.events
+        book.ended(EARLY if rule is None else MADE)
     except BaseException as problem:
-        with contextlib.suppress(Exception):
-            book.note("a release ended early; its whole reservation counts as spent")
+        if not book.begun:  # refused, and nothing was charged
+            raise
+        book.ended(EARLY)
         if not isinstance(problem, Exception):  # interrupted
+            problem.add_note(book.in_words("Learning", promised, allowed.delta))
             raise
         # Our own sentences are safe to repeat; a foreign message might quote a cell.
         failure = problem if isinstance(problem, UnderstudyError) else UnderstudyError("Something unexpected went wrong.")
     finally:
-        meter.close()
+        if meter is not None:
+            meter.close()
     if isinstance(failure, NotCertified):
         raise NotCertified(str(failure))
     if failure is not None:
         raise ReleaseFailed(f"{failure} Learning had begun, so its whole budget counts as spent.")
     if rule is None:
         raise ReleaseFailed("Too few blocks of rows could be solved, so prsma gives no rule; its whole budget counts as spent.")
-    manifest = _manifest(meter.events, rows, task, how, by, promised, blocks.delta if blocks else Fraction(0), told)
+    manifest = _manifest(events, rows, task, how, by, promised, blocks.delta if blocks else Fraction(0), told)
     manifest["ledger"] = book.where
     return Learned(schema, task, of, rule, manifest)
 

@@ -9,20 +9,23 @@ release that dies half-way has spent its whole reservation.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
 import os
+import stat
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
-from understudy.errors import BudgetRefused, LedgerDamaged, ParameterError
+from understudy.errors import BudgetRefused, LedgerDamaged, ParameterError, ReleaseFailed
 from understudy.privacy import events as ev
-from understudy.privacy.accountant import Cost, cost_of
+from understudy.privacy.accountant import Cost, cost_of, total_cost
 from understudy.privacy.budget import Budget, epsilon_for
 from understudy.queries.base import Neighbours
 
@@ -32,6 +35,9 @@ TORN = (
     "an unfinished record was set aside: a writer died before its charge was granted, "
     "or else the file was damaged from outside and a charge may be missing"
 )
+MADE = "made"
+EARLY = "a release ended early; its whole reservation counts as spent"
+BY_HAND = "added by hand"
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,8 @@ class Charge:
     time: float
     label: str
     events: tuple[ev.Event, ...]
+    number: int
+    ended: str | None = None  # None: nothing on record, so it is still running or was killed
 
     @property
     def cost(self) -> Cost:
@@ -73,9 +81,13 @@ class Ledger(Protocol):
     @property
     def where(self) -> str: ...
 
-    def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> None: ...
+    def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> int:
+        """Write a charge, or raise; returns its number."""
+        ...
 
-    def note(self, text: str) -> None: ...
+    def note(self, text: str, charge: int | None = None) -> None:
+        """Write a remark: with a charge's number, on how what it was for ended."""
+        ...
 
 
 def check_grant(state: Statement, cost: Cost, neighbours: Neighbours) -> None:
@@ -93,6 +105,11 @@ def check_grant(state: Statement, cost: Cost, neighbours: Neighbours) -> None:
         )
 
 
+def _shown(text: str) -> tuple[str, ...]:
+    """A remark as a note of its own; that a release was made is told beside its charge."""
+    return () if text == MADE else (text,)
+
+
 class ProcessLedger:
     """A ledger in memory, made anew for each release of a table in memory without ``ledger=``: it remembers nothing after."""
 
@@ -102,15 +119,17 @@ class ProcessLedger:
         self.state = Statement()
         self._lock = threading.Lock()
 
-    def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> None:
-        charge = Charge(time.time(), label, events)
+    def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> int:
         with self._lock:
+            charge = Charge(time.time(), label, events, len(self.state.charges))
             check_grant(self.state, charge.cost, neighbours)
             self.state = replace(self.state, neighbours=neighbours, charges=(*self.state.charges, charge))
+        return charge.number
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, charge: int | None = None) -> None:
         with self._lock:
-            self.state = replace(self.state, notes=(*self.state.notes, text))
+            charges = tuple(replace(c, ended=text) if c.number == charge else c for c in self.state.charges)
+            self.state = replace(self.state, charges=charges, notes=(*self.state.notes, *_shown(text)))
 
 
 class FileLedger:
@@ -134,19 +153,34 @@ class FileLedger:
         """The file's name as text that can be written; a name may hold bytes that are none."""
         return self.path.name.encode("utf-8", "backslashreplace").decode("utf-8")
 
-    def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> None:
+    def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> int:
         """Write a charge and make it durable, or raise and write nothing."""
-        charge = Charge(time.time(), label, events)
-        cost = charge.cost  # refuses unknown events before the file is touched
+        cost = total_cost(events)  # refuses unknown events before the file is touched
         with self._locked(create=True) as (fd, records):
             check_grant(_statement(records), cost, neighbours)
             body = {"label": label, "neighbours": str(neighbours), "events": [ev.to_dict(event) for event in events]}
             _append(fd, records, "charge", body)
+            return len(records) - 1
 
-    def note(self, text: str) -> None:
+    def add(self, why: str, rho: Fraction, neighbours: Neighbours | None = None) -> Statement:
+        """Write down a charge that this file does not know of; no limit refuses it, because it has been spent already.
+
+        For what a damaged ledger hid and its backup lacks: this can add to what is spent and never take from it.
+        """
+        if rho <= 0:
+            raise ParameterError("What is added to a ledger by hand is a rho above 0.")
+        with self._locked(create=True) as (fd, records):
+            state = _statement(records)
+            relation = neighbours or state.neighbours or Neighbours.REPLACE_ONE
+            check_grant(replace(state, limit=None), Cost(rho), relation)
+            event = ev.to_dict(ev.Reservation(what=BY_HAND, rho=rho))
+            _append(fd, records, "charge", {"label": why, "neighbours": str(relation), "events": [event], "ended": BY_HAND})
+        return self.read()
+
+    def note(self, text: str, charge: int | None = None) -> None:
         """Write a remark (how a release ended); it changes no total."""
         with self._locked(create=True) as (fd, records):
-            _append(fd, records, "note", {"text": text})
+            _append(fd, records, "note", {"text": text} if charge is None else {"text": text, "charge": charge})
 
     def set_limit(self, budget: Budget) -> Statement:
         """Set the most that may ever be spent; the change itself is on record."""
@@ -162,43 +196,54 @@ class FileLedger:
 
     def read(self) -> Statement:
         """What the ledger says; raises LedgerDamaged if its chain does not hold."""
-        if not self.path.exists():
-            raise ParameterError(f"There is no ledger {str(self.path)!r}; one is made by the first release.")
         with self._locked(create=False) as (_, records):
             return _statement(records)
 
     @contextlib.contextmanager
     def _locked(self, *, create: bool) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-        fd = self._open_and_lock(create)
+        """Open, lock, check and mend; what the disk refuses becomes a sentence, in the body of the ``with`` too."""
+        fd = -1
         try:
+            # The descriptor is ours to close before it is locked: an interrupt in between must not leave a lock that nobody frees.
+            while True:
+                fd = self._open(create)
+                fcntl.flock(fd, fcntl.LOCK_EX)  # freed by the system if this process dies
+                # While we waited somebody may have put another file in its place: a charge in the old one would be lost.
+                with contextlib.suppress(OSError):
+                    if os.path.samestat(os.fstat(fd), os.stat(self.path)):
+                        break
+                fd, other = -1, fd
+                os.close(other)
             records, torn = _parse(_read_all(fd))
             if not records:
                 _sync_folder(self.path.resolve().parent)  # the file's name must survive too, whoever made it
             if torn:
                 _mend(fd, records, torn)
             yield fd, records
+        except OSError as problem:
+            if isinstance(problem, FileNotFoundError) and not create:
+                raise ParameterError(f"There is no ledger {str(self.path)!r}; one is made by the first release.") from None
+            raise ParameterError(
+                f"The ledger {str(self.path)!r} cannot be written ({problem.strerror}); nothing was charged and no row was read. Make room "
+                "or get the right to write there. Another place (--ledger) starts another ledger, which does not know what this one holds."
+            ) from None
         finally:
-            os.close(fd)
+            if fd >= 0:
+                os.close(fd)  # no function of ours in between: an interrupt could stop it
 
-    def _open_and_lock(self, create: bool) -> int:
-        while True:
-            try:
-                fd = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o600)
-            except OSError as problem:
-                raise ParameterError(
-                    f"The ledger {str(self.path)!r} cannot be written ({problem.strerror}); give another place with --ledger."
-                ) from None
-            fcntl.flock(fd, fcntl.LOCK_EX)  # freed by the system if this process dies
-            # While we waited somebody may have put another file in its place: a charge in the old one would be lost.
-            with contextlib.suppress(OSError):
-                if os.path.samestat(os.fstat(fd), os.stat(self.path)):
-                    return fd
+    def _open(self, create: bool) -> int:
+        fd = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o600)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):  # /dev/null forgets, and /dev/zero never ends
             os.close(fd)
+            raise OSError(errno.EINVAL, "it is not a plain file")
+        return fd
 
 
 def _statement(records: list[dict[str, Any]]) -> Statement:
     neighbours: Neighbours | None = None
-    limit, charges, notes = None, [], []
+    limit, charges = None, []
+    notes: list[str] = []
+    ends: dict[int | None, str] = {}  # how what a charge was for ended
     try:
         for record in records:
             body = record["body"]
@@ -206,16 +251,19 @@ def _statement(records: list[dict[str, Any]]) -> Statement:
                 if neighbours not in (None, Neighbours(body["neighbours"])):
                     raise ValueError("two relations")
                 neighbours = Neighbours(body["neighbours"])
-                charges.append(Charge(record["time"], body["label"], tuple(ev.from_dict(e) for e in body["events"])))
+                events = tuple(ev.from_dict(e) for e in body["events"])
+                charges.append(Charge(record["time"], body["label"], events, record["seq"], body.get("ended")))
             elif record["kind"] == "limit":
                 limit = Budget.of(epsilon=body["epsilon"], delta=body["delta"]) if "epsilon" in body else Budget.zcdp(body["rho"])
             elif record["kind"] == "note":
-                notes.append(body["text"])
+                ends[body.get("charge")] = body["text"]
+                notes.extend(_shown(body["text"]))
             elif record["kind"] == "torn":
                 notes.append(TORN)
             else:
                 raise ValueError("unknown kind")
-        state = Statement(neighbours, limit, tuple(charges), tuple(notes))
+        told = tuple(replace(charge, ended=ends.get(charge.number, charge.ended)) for charge in charges)
+        state = Statement(neighbours, limit, told, tuple(notes))
         _ = state.spent  # every event has a known cost
     except (KeyError, TypeError, ValueError, ArithmeticError):
         raise LedgerDamaged(DAMAGED.format("holds a record that this version cannot read")) from None
@@ -225,8 +273,9 @@ def _statement(records: list[dict[str, Any]]) -> Statement:
 # ---------------------------------------------------------------------- bytes on disk
 
 DAMAGED = (
-    "The ledger {}. Nothing was charged and no row was read. Restore the file from a backup; if there is none, start a new one "
-    "and set its limit to what you know to be left, because the spend recorded here still counts."
+    "The ledger {}. Nothing was charged and no row was read. Restore the file from a backup, or keep its lines above the damage, and add "
+    "what is then missing with 'understudy budget LEDGER --add-rho RHO --why WORDS'. What was spent still counts: if you cannot tell how "
+    "much is missing, release nothing more from this table (docs/ledger.md)."
 )
 
 
@@ -242,9 +291,20 @@ def _append(fd: int, records: list[dict[str, Any]], kind: str, body: dict[str, A
     }  # fmt: skip
     record["hash"] = _hash(record)
     data = json.dumps(record, separators=(",", ":")).encode() + b"\n"
-    while data:
-        data = data[os.write(fd, data) :]
-    os.fsync(fd)
+    size = os.fstat(fd).st_size
+    try:
+        while data:
+            data = data[os.write(fd, data) :]
+    except OSError:
+        os.ftruncate(fd, size)
+        raise
+    try:
+        os.fsync(fd)
+    except OSError as problem:
+        raise ReleaseFailed(
+            f"The disk did not confirm a record of the ledger ({problem.strerror}), so no row was read. "
+            "If it was a charge, it may count as spent: 'understudy budget' shows it."
+        ) from None
     records.append(record)
 
 
