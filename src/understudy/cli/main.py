@@ -40,6 +40,7 @@ from understudy.mechanisms.base import available_mechanisms
 from understudy.plan import plan as make_plan
 from understudy.privacy import Budget, FileLedger
 from understudy.privacy.accountant import Cost
+from understudy.privacy.budget import exact
 from understudy.privacy.ledger import Statement, describe_budget
 from understudy.queries.workload import Workload, marginals
 from understudy.schema import Moment, Number, Schema
@@ -170,8 +171,8 @@ def _summary(made: Release, folder: Path) -> dict[str, Any]:
 
 def _value(text: str) -> int | Fraction | bool | str:
     """A number, true or false, or else a word; the mechanism says whether it takes it."""
-    for read in (int, Fraction):
-        with contextlib.suppress(ValueError, ZeroDivisionError):
+    for read in (int, lambda number: exact(number, "a parameter")):
+        with contextlib.suppress(ValueError):  # which a ParameterError is, too
             return read(text)
     return {"true": True, "false": False}.get(text.lower(), text)
 
