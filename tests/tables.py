@@ -84,7 +84,7 @@ ANY_CELL = (
 # Values for any argument of any function.
 ODD_VALUES: list[Any] = [
     None, True, False, 0, 1, -1, 2**63, 10**30, 10**5000, -(10**5000), 1.5, float("nan"), float("inf"), 1e-320, 1e308, "", "x", "1", "nan",
-    "1e999999999", "1e-999999999", "1/0", "1/3", "٣", "\x00", "\ud800", "y" * 10_000, [], [1], {}, {"a": 1}, (1,), b"x", 1j, object(), ...,
+    "1e999999999", "1e-999999999", "1/0", "1/3", "٣", "\x00", "\ud800", "y" * 500, [], [1], {}, {"a": 1}, (1,), b"x", 1j, object(), ...,
     np.array([1, 2]), np.float64(2), decimal.Decimal("1e999999"), decimal.Decimal("NaN"), fractions.Fraction(1, 10**3000), int,
 ]  # fmt: skip
 SCHEMAS = st.lists(st.sampled_from([col for _, col in COLUMNS if col.size <= 100]), min_size=1, max_size=4).map(

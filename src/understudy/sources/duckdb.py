@@ -81,9 +81,11 @@ def _through_arrow(file: str, places: list[int]) -> Iterator[list[pa.Array]]:
 
 def _schema_of(file: str) -> pa.Schema:
     try:
-        return pq.read_schema(file)
-    except (OSError, pa.ArrowException):
+        schema = pq.read_schema(file)
+        _ = schema.names  # in a damaged file they may be no text
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
         raise SourceError(f"{file!r} is not a readable Parquet file.") from None
+    return schema
 
 
 def _literal(file: str) -> str:
