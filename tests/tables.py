@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import decimal
+import fractions
 from typing import Any
 
 import numpy as np
@@ -77,6 +79,24 @@ ANY_CELL = (
     | st.datetimes(timezones=st.none() | st.just(dt.UTC))
     | st.decimals()
 )
+
+
+# Values for any argument of any function.
+ODD_VALUES: list[Any] = [
+    None, True, False, 0, 1, -1, 2**63, 10**30, 10**5000, -(10**5000), 1.5, float("nan"), float("inf"), 1e-320, 1e308, "", "x", "1", "nan",
+    "1e999999999", "1e-999999999", "1/0", "1/3", "٣", "\x00", "\ud800", "y" * 500, [], [1], {}, {"a": 1}, (1,), b"x", 1j, object(), ...,
+    np.array([1, 2]), np.float64(2), decimal.Decimal("1e999999"), decimal.Decimal("NaN"), fractions.Fraction(1, 10**3000), int,
+]  # fmt: skip
+SCHEMAS = st.lists(st.sampled_from([col for _, col in COLUMNS if col.size <= 100]), min_size=1, max_size=4).map(
+    lambda columns: Schema(tuple(dataclasses.replace(col, name=f"c{i}") for i, col in enumerate(columns)))
+)
+WORKLOADS = st.sampled_from(["1-way", "2-way", "2-way:2@7", "2-conjunctions:9@1", "all-conjunctions", "1-way+all-conjunctions"]) | st.text(
+    st.sampled_from("123-wayconjuts:@+"), max_size=12
+)
+
+# Cells that nobody could say by accident: outside every bound, in no list of categories.
+CANARY_TEXT, CANARY_NUMBER, CANARY_DATE = "Rumpelstiltskin", 86420975, dt.date(1944, 4, 4)
+CANARIES = (CANARY_TEXT, str(CANARY_NUMBER), f"{CANARY_NUMBER:,}", str(CANARY_DATE))
 
 
 def rows_of(source: Source) -> np.ndarray:

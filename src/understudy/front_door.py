@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -92,11 +93,11 @@ def release(
     relation = as_neighbours(neighbours)
     _check_whole_number(rows, "rows", 1, most_rows(schema))
     _check_whole_number(seed, "seed", 0, 2**63 - 1)
+    if watcher is not None and not all(callable(getattr(watcher, verb, None)) for verb in ("stage", "step")):
+        raise ParameterError("watcher must have the methods stage and step.")
     promised = exact_epsilon(epsilon)
     brief = Brief(schema=schema, workload=work, neighbours=relation)
-    chosen, reason = choose(brief) if mechanism == "auto" else (make(mechanism, dict(parameters or {})), "you asked for it")
-    if mechanism == "auto" and parameters:
-        raise ParameterError("Parameters belong to a mechanism; name one instead of auto.")
+    chosen, reason = as_mechanism(mechanism, parameters, brief)
     if relation not in chosen.relations:
         raise NotSupported(
             f"{chosen.name} is proved private under {' or '.join(chosen.relations)} only; name another mechanism or relation."
@@ -251,7 +252,19 @@ def as_neighbours(given: str) -> Neighbours:
     try:
         return Neighbours(given)
     except ValueError:
-        raise ParameterError(f"neighbours is {given!r}; it must be replace-one or add-remove-one.") from None
+        said = f"{given[:40]!r}" if isinstance(given, str) else f"of type {type(given).__name__}"
+        raise ParameterError(f"neighbours is {said}; it must be replace-one or add-remove-one.") from None
+
+
+def as_mechanism(given: str | Mechanism, parameters: Mapping[str, Any] | None, brief: Brief) -> tuple[Mechanism, str]:
+    """(the mechanism as asked for, or the best one for the brief; why)."""
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise ParameterError("parameters must be a mapping from names to values.")
+    if not isinstance(given, str) or given != "auto":
+        return make(given, dict(parameters or {})), "you asked for it"
+    if parameters:
+        raise ParameterError("Parameters belong to a mechanism; name one instead of auto.")
+    return choose(brief)
 
 
 def ledger_for(given: str | Path | Ledger | None, table: Any) -> Ledger:
@@ -260,10 +273,21 @@ def ledger_for(given: str | Path | Ledger | None, table: Any) -> Ledger:
         place = table.origin if isinstance(table, Source) else table
         return FileLedger.beside(place) if isinstance(place, (str, Path)) else ProcessLedger()
     if isinstance(given, (str, Path)):
+        check_path(given, "ledger")
         return FileLedger(given)
     if not callable(getattr(given, "reserve", None)):
         raise ParameterError("ledger is the path of a file, or a ledger.")
     return given
+
+
+def check_path(given: str | Path, what: str) -> None:
+    """Raise unless a file could have this name; the operating system's own complaint would be no sentence."""
+    try:
+        named = os.fsencode(given)
+    except UnicodeEncodeError:
+        named = b"\0"
+    if b"\0" in named:
+        raise ParameterError(f"The path given for {what} holds characters that no file name has.")
 
 
 def _delta(given: Any, n: int | None) -> Fraction:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from understudy.errors import ParameterError
-from understudy.front_door import CERTIFICATE_SHARE, TOTAL_SHARE, as_neighbours, as_schema, as_workload, default_delta
-from understudy.mechanisms.base import Brief, Mechanism, make
-from understudy.mechanisms.choose import choose
+from understudy.front_door import CERTIFICATE_SHARE, TOTAL_SHARE, as_mechanism, as_neighbours, as_schema, as_workload, default_delta
+from understudy.mechanisms.base import Brief, Mechanism
 from understudy.players.rows import LAST_SWEEPS, ROWS
 from understudy.privacy import Budget
 from understudy.privacy.budget import exact, exact_epsilon
@@ -76,7 +75,7 @@ def plan(
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise ParameterError("rows must be a whole number of at least 1: about how many the table has.")
     brief = Brief(schema=described, workload=work, neighbours=relation)
-    chosen, why = choose(brief) if mechanism == "auto" else (make(mechanism, dict(parameters or {})), "you asked for it")
+    chosen, why = as_mechanism(mechanism, parameters, brief)
     chosen.check(brief)
     budget = Budget.of(epsilon=exact_epsilon(epsilon), delta=default_delta(rows) if delta is None else exact(delta, "delta"))
     rho = budget.rho * (1 - CERTIFICATE_SHARE) * (1 - TOTAL_SHARE if relation is Neighbours.ADD_REMOVE_ONE else 1)

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from understudy.bundle.codes import coded, uncoded
 from understudy.bundle.model import MODEL_FILE, Sample, load_model, save_model
 from understudy.errors import BundleError, NotSupported, ParameterError, UnderstudyError, WorkloadError
 from understudy.privacy import Certificate, Measurement, Residual
+from understudy.privacy.events import written
 from understudy.privacy.noise import secure_seed
 from understudy.queries.condition import Condition
 from understudy.queries.marginal import Marginal
@@ -274,7 +274,7 @@ def _measurements(table: pa.Table, described: list[dict[str, Any]], schema: Sche
     counts, queries, start = table["count"].to_numpy(), table["query"].to_numpy(), 0
     found: list[Measurement | Residual] = []
     for what in described:
-        part, sparse, sigma = part_from_dict(what["part"], schema), "threshold" in what, Fraction(what["sigma"])
+        part, sparse, sigma = part_from_dict(what["part"], schema), "threshold" in what, written(what["sigma"])
         rows = slice(start, start + (what["kept"] if sparse else part.size))
         start = rows.stop
         if what.get("residual", False):

@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -98,9 +97,9 @@ def render_report(release: Release) -> str:
         manifest=release.manifest,
         certificate=release.certificate,
         alpha_percent=round_up(Decimal(release.certificate.alpha) * 100),
-        epsilon=float(Fraction(budget["epsilon"])),
-        delta=float(Fraction(budget["delta"])),
-        rho=float(Fraction(budget["rho"])),
+        epsilon=float(ev.written(budget["epsilon"])),
+        delta=float(ev.written(budget["delta"])),
+        rho=float(ev.written(budget["rho"])),
         spending=_spending(release),
         columns=_columns(release, measured),
         pairs=pairs,
@@ -154,7 +153,7 @@ def _cell(value: Any) -> str:
 def _spending(release: Release) -> list[dict[str, Any]]:
     """What the budget went to, by kind of step."""
     spent: dict[str, list[float]] = defaultdict(list)
-    budget = Budget(**{name: Fraction(value) for name, value in release.manifest["budget"].items()})
+    budget = Budget(**{name: ev.written(value) for name, value in release.manifest["budget"].items()})
     for event in (ev.from_dict(e) for e in release.manifest["events"]):
         spent[event.what.split(" ")[0]].append(float(cost_of(event).in_rho(budget) or 0))
     total = float(budget.rho)
@@ -183,7 +182,7 @@ def _measured(release: Release) -> Tables:
         columns = {p for r in residuals for p in r.part.positions}
         singles = [Marginal.of(release.schema, [name]) for p, name in enumerate(release.schema.names) if p in columns]
         tables = reachable(residuals, dict.fromkeys([*singles, *release.workload.marginals]))[:MOST_POINTS]
-        for estimate in reconstruct(residuals, tables, total=rows["count"], total_sigma=float(Fraction(rows["sigma"]))):
+        for estimate in reconstruct(residuals, tables, total=rows["count"], total_sigma=float(ev.written(rows["sigma"]))):
             found[estimate.part.positions] = estimate
     for m in release.measurements:
         if isinstance(m, Measurement) and isinstance(m.part, Marginal) and m.part.positions and m.keys is None:

@@ -131,8 +131,8 @@ def _summary(made: Release, folder: Path) -> dict[str, Any]:
 
 def _value(text: str) -> int | Fraction | bool | str:
     """A number, true or false, or else a word; the mechanism says whether it takes it."""
-    for read in (int, Fraction):
-        with contextlib.suppress(ValueError, ZeroDivisionError):
+    for read in (int, lambda number: exact(number, "a parameter")):
+        with contextlib.suppress(ValueError):  # which a ParameterError is, too
             return read(text)
     return {"true": True, "false": False}.get(text.lower(), text)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import typing
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from importlib.metadata import entry_points
 from typing import Any, ClassVar
@@ -22,6 +24,10 @@ from understudy.queries.workload import Workload
 from understudy.schema import Schema
 
 ENTRY_POINTS = "understudy.mechanisms"
+PLAIN = {bool: "true or false", int: "a whole number", Fraction: "a number", float: "a number", str: "a word", type(None): "nothing"}
+LEAST_SIZE, MOST_SIZE = Fraction(1, 10**6), 10**15  # of a parameter that is a number and not zero; beyond them no noise can be drawn
+LONGEST_WORD = 100
+JUDGED = (*PLAIN, complex, bytes, Decimal, list, tuple, dict, set, np.ndarray)  # never the object that a field of another kind is for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,16 +114,39 @@ def make(mechanism: str | Mechanism, parameters: dict[str, Any] | None = None) -
     if isinstance(mechanism, Mechanism):
         if parameters:
             raise ParameterError("Parameters were given beside a mechanism that already has its own; give one or the other.")
-        return mechanism
+        return check_types(mechanism)
     known = available_mechanisms()
-    if not isinstance(mechanism, str) or mechanism not in known:
+    if not isinstance(mechanism, str):
+        raise ParameterError(f"mechanism must be a name or a Mechanism, not of type {type(mechanism).__name__}.")
+    if mechanism not in known:
         raise ParameterError(f"There is no mechanism {mechanism!r}; there are auto, {', '.join(known)}.")
     kind = known[mechanism]
     allowed = [f.name for f in dataclasses.fields(kind)]
     for name in parameters or {}:
         if name not in allowed:
             raise ParameterError(f"The mechanism {mechanism} has no parameter {name!r}; it has {', '.join(allowed) or 'none'}.")
-    return kind(**(parameters or {}))
+    return check_types(kind(**(parameters or {})))
+
+
+def check_types(mechanism: Mechanism) -> Mechanism:
+    """Raise unless every parameter is of a kind that its field is annotated with; what a mechanism calls a number is then one."""
+    hints = typing.get_type_hints(type(mechanism))
+    for f in dataclasses.fields(mechanism):
+        listed = typing.get_args(hints[f.name]) or (hints[f.name],)
+        allowed = {str if isinstance(kind, str) else kind for kind in listed}  # the words of a Literal are words
+        value = getattr(mechanism, f.name)
+        judged = isinstance(value, JUDGED) or allowed <= PLAIN.keys()
+        if judged and not _is_plain(value, allowed):
+            kinds = " or ".join(sorted({PLAIN[kind] for kind in allowed & PLAIN.keys() - {type(None)}}))
+            raise ParameterError(f"{mechanism.name} needs {f.name} to be {kinds}, neither tiny nor huge.")
+    return mechanism
+
+
+def _is_plain(value: object, allowed: set[type]) -> bool:
+    if isinstance(value, (bool, str, type(None))):
+        return type(value) in allowed and not (isinstance(value, str) and len(value) > LONGEST_WORD)
+    kinds = {int, float, Fraction} if isinstance(value, int) else {float, Fraction} if isinstance(value, (float, Fraction)) else set()
+    return bool(kinds & allowed) and (value == 0 or LEAST_SIZE <= abs(value) <= MOST_SIZE)  # type: ignore[arg-type]
 
 
 def check_share(name: str, **shares: object) -> None:

@@ -12,6 +12,7 @@ floating point and the bound is then *evaluated* in 60-digit decimals, rounded a
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
@@ -25,6 +26,8 @@ DIGITS = 60
 # amplified by orders under 10^12, stay below this.
 SLACK = Decimal(10) ** -45
 MOST_EPSILON = 1000
+MOST_DIGITS = 1000
+LARGEST = 10**MOST_DIGITS  # of a numerator or denominator that somebody gives
 
 
 def exact(value: Any, name: str) -> Fraction:
@@ -32,13 +35,23 @@ def exact(value: Any, name: str) -> Fraction:
     if isinstance(value, bool) or (not isinstance(value, (int, float, str, Fraction, Decimal)) and not hasattr(value, "__float__")):
         raise ParameterError(f"{name} must be a number.")
     try:
-        if isinstance(value, str) and "_" in value:
-            raise ValueError  # Python would read 1_0 as ten
-        if isinstance(value, (int, str, Fraction, Decimal)):
-            return Fraction(value)
-        return Fraction(repr(float(value)))
+        if isinstance(value, (int, Fraction)):
+            number = Fraction(value)
+        else:
+            number = _rational(str(value) if isinstance(value, (str, Decimal)) else repr(float(value)))
+        if max(abs(number.numerator), number.denominator) > LARGEST:
+            raise OverflowError
     except (ValueError, OverflowError, ZeroDivisionError, TypeError):
-        raise ParameterError(f"{name} must be a finite number.") from None
+        raise ParameterError(f"{name} must be a finite number of no more than {MOST_DIGITS:,} digits.") from None
+    return number
+
+
+def _rational(text: str) -> Fraction:
+    """A decimal or a quotient; Python would read 1_0 as ten, and write out every digit of 1e999999999."""
+    exponent = re.search(r"[eE]([+-]?[0-9]+)\s*$", text)
+    if "_" in text or not text.isascii() or len(text) > 2 * MOST_DIGITS or (exponent and abs(int(exponent[1])) > MOST_DIGITS):
+        raise ValueError
+    return Fraction(text)
 
 
 def exact_epsilon(value: Any) -> Fraction:

@@ -6,6 +6,7 @@ hoped for. All numbers are exact rationals.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -95,6 +96,7 @@ class Reservation(Event):
     rho: Fraction
 
 
+RATIONAL = re.compile(r"-?[0-9]+(/[0-9]+)?")
 WHOLE = ("l2_squared", "l1", "draws", "shift", "slots")  # fields that are whole numbers
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
@@ -123,6 +125,13 @@ def to_dict(event: Event) -> dict[str, Any]:
     return {"event": type(event).__name__, **{name: plain(value) for name, value in vars(event).items()}}
 
 
+def written(value: Any) -> Fraction:
+    """A rational as :func:`to_dict` writes it. With an exponent, ten letters of a file could ask for more memory than there is."""
+    if isinstance(value, str) and not RATIONAL.fullmatch(value):
+        raise ValueError("a rational is written p/q")
+    return Fraction(value)
+
+
 def from_dict(data: dict[str, Any]) -> Event:
     """Read back what :func:`to_dict` wrote; raises KeyError, TypeError or ValueError on anything else."""
     kind = KINDS[data["event"]]
@@ -132,11 +141,11 @@ def from_dict(data: dict[str, Any]) -> Event:
         if value is None or name == "what":
             return value
         if isinstance(value, list):
-            return tuple(Fraction(v) for v in value)
+            return tuple(map(written, value))
         if name in WHOLE:
             if isinstance(value, bool) or not isinstance(value, int):
                 raise ValueError("a whole number is expected")
             return value
-        return Fraction(value)
+        return written(value)
 
     return kind(**{name: exact(name, value) for name, value in fields.items()})

@@ -10,6 +10,7 @@ import yaml
 
 from understudy.errors import InputError, SchemaError, WorkloadError
 
+MOST_REPEATED = 1_000_000
 ERRORS: dict[str, type[InputError]] = {"schema": SchemaError, "workload": WorkloadError}
 
 
@@ -42,6 +43,29 @@ def _no_repeats(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     return result
 
 
+def _read_yaml(text: str) -> Any:
+    """What a YAML text says, unless its aliases, written out, would be a bomb."""
+    loader = _StrictLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        if _written_out(node, {}) > len(text) + MOST_REPEATED:
+            raise ValueError(f"its aliases repeat more than {MOST_REPEATED:,} pieces")
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _written_out(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many nodes there are once every alias stands for a copy of its own."""
+    if id(node) not in known:
+        known[id(node)] = 1  # a node inside itself, which is refused when it is constructed
+        inner = [piece for pair in node.value for piece in pair] if isinstance(node, yaml.MappingNode) else node.value
+        known[id(node)] += sum(_written_out(piece, known) for piece in inner) if isinstance(inner, list) else 0
+    return known[id(node)]
+
+
 def read_mapping(path: str | Path, what: str) -> dict[str, Any]:
     """The mapping in a YAML or JSON file; ``what`` ("schema", "workload") names it in messages."""
     error = ERRORS[what]
@@ -50,11 +74,11 @@ def read_mapping(path: str | Path, what: str) -> dict[str, Any]:
         text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise error(f"There is no {what} file {str(path)!r}; check the path.") from None
-    except (OSError, UnicodeDecodeError):
+    except (OSError, ValueError):  # a name that no file can have is a ValueError, too
         raise error(f"The {what} file {str(path)!r} cannot be read as UTF-8 text.") from None
     form = "JSON" if file.suffix.lower() == ".json" else "YAML"
     try:
-        data = json.loads(text, object_pairs_hook=_no_repeats) if form == "JSON" else yaml.load(text, _StrictLoader)  # noqa: S506 (a SafeLoader)
+        data = json.loads(text, object_pairs_hook=_no_repeats) if form == "JSON" else _read_yaml(text)
     except (ValueError, yaml.YAMLError, RecursionError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else "malformed"
         raise error(f"The {what} file {str(path)!r} is not valid {form}: {reason}.") from None

@@ -146,9 +146,10 @@ class Schema:
         """Whether a table in the user's own types says what these codes say."""
         if self.pairs is not None:
             return table.equals(self.pairs.decode(codes))
-        # A number or moment with code OTHER is shown as missing: there is no such number to show.
+        # A number or moment with code OTHER is shown as missing: there is no such number to show. So is one among numeric categories.
+        worded = [isinstance(column, Categorical) and not column.numeric for column in self.columns]
         unshown = np.column_stack(
-            [(codes[:, i] == column.values) & column.other & (column.kind != "categorical") for i, column in enumerate(self.columns)]
+            [(codes[:, i] == column.values) & column.other & (not worded[i]) for i, column in enumerate(self.columns)]
         )
         empty = np.column_stack([table[name].is_null().to_numpy() for name in self.names])
         return bool(np.all(np.where(unshown, empty, self.encode(table) == codes)))

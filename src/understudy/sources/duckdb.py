@@ -64,6 +64,7 @@ def _through_duckdb(file: str, places: list[int]) -> Iterator[list[pa.Array]]:
     # Row order carries no meaning here; giving it up lets DuckDB stream.
     connection = duckdb.connect(config={"memory_limit": MEMORY, "preserve_insertion_order": "false", "arrow_large_buffer_size": "true"})
     try:
+        connection.sql("SET enable_progress_bar = false")  # it would write to standard output whenever a file takes long
         query = f"SELECT {wanted} FROM {relation}"  # noqa: S608 (numbers and an escaped path)
         for batch in connection.sql(query).to_arrow_reader(BLOCK_ROWS):
             yield batch.columns
@@ -80,9 +81,11 @@ def _through_arrow(file: str, places: list[int]) -> Iterator[list[pa.Array]]:
 
 def _schema_of(file: str) -> pa.Schema:
     try:
-        return pq.read_schema(file)
-    except (OSError, pa.ArrowException):
+        schema = pq.read_schema(file)
+        _ = schema.names  # in a damaged file they may be no text
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
         raise SourceError(f"{file!r} is not a readable Parquet file.") from None
+    return schema
 
 
 def _literal(file: str) -> str:
