@@ -1,6 +1,6 @@
 """The ``understudy`` command: a thin shell over the public functions.
 
-Exit codes: 0 done; 1 a bundle failed verification, or something unexpected; 2 the request is wrong
+Exit codes: 0 done; 1 a bundle failed verification, an audit found a breach, or something unexpected; 2 the request is wrong
 and nothing was charged; 3 the budget does not allow it; 4 the ledger is damaged; 5 a release died and
 its budget is spent; 130 interrupted.
 """
@@ -9,19 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 import sys
-import threading
-from collections.abc import Callable
 from dataclasses import asdict, fields
 from fractions import Fraction
-from functools import wraps
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -30,8 +24,10 @@ from understudy import demo as demo_population
 from understudy.bundle.export import export_csv
 from understudy.bundle.release import Release, prepare_folder
 from understudy.bundle.verify import verify as verify_bundle
+from understudy.cli.audit import audit
 from understudy.cli.progress import RichWatcher
-from understudy.errors import BundleError, ParameterError, ReleaseFailed, UnderstudyError
+from understudy.cli.shell import err, json_option, out, speaks_plainly
+from understudy.errors import BundleError, ParameterError, ReleaseFailed
 from understudy.front_door import check_columns
 from understudy.front_door import release as make_release
 from understudy.learning.learn import learn as learn_rule
@@ -45,53 +41,14 @@ from understudy.queries.workload import Workload, marginals
 from understudy.schema import Moment, Number, Schema
 from understudy.schema.items import ItemColumns
 
-out, err = Console(), Console(stderr=True)
-
-
-def finish(code: int, sentence: str, as_json: bool) -> NoReturn:
-    """Say one sentence and stop."""
-    if as_json:
-        print(json.dumps({"error": sentence, "exit_code": code}))
-    err.print(sentence, style="bold red" if code else None, highlight=False, markup=False, soft_wrap=True)
-    sys.exit(code)
-
-
-def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
-    """Every failure is one sentence and an exit code; a traceback could show cells, so there is none."""
-
-    @wraps(command)
-    def run(*args: Any, **options: Any) -> None:
-        as_json = bool(options.get("as_json"))
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, _interrupt)  # to be asked to stop is to be interrupted: the ledger gets its note
-        try:
-            command(*args, **options)
-        except UnderstudyError as problem:
-            finish(problem.exit_code, str(problem), as_json)
-        except KeyboardInterrupt:
-            finish(130, "Interrupted. If a release had begun, its whole budget counts as spent; 'understudy budget' shows it.", as_json)
-        except Exception as problem:
-            kind = type(problem).__name__
-            finish(
-                1,
-                f"Something unexpected went wrong ({kind}). If a release had begun, its budget counts as spent; please report this.",
-                as_json,
-            )
-
-    return run
-
-
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
-
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
-
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(understudy.__version__, prog_name="understudy")
 def main() -> None:
     """Differentially private stand-ins for sensitive tables."""
+
+
+main.add_command(audit)
 
 
 @main.command()
