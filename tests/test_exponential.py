@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from laws import renyi
+from understudy.audit.distributions import renyi
 from understudy.errors import ParameterError
 from understudy.privacy.exponential import MOST_NATS, ScoreTable, _groups, draw
 from understudy.privacy.noise import Noise

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from laws import gaussian_pmf, laplace_pmf, p_value
+from laws import p_value
+from understudy.audit.distributions import gaussian_pmf, laplace_pmf
 from understudy.errors import ParameterError
 from understudy.privacy import noise as noise_module
 from understudy.privacy.noise import Noise, round_sigma_up, sqrt_up

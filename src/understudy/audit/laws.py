@@ -200,6 +200,8 @@ LAWS: tuple[Law, ...] = (
       for score in MarginalScore),
     *(Law(f"select_marginal, {score}, weighted", _select_marginal(score, Fraction(1, 10), weights=[3, 1], penalties=[0, 1], draws=2), EVEN,
           tight=0.05, tight_at=NEAR, needs_total=True) for score in MarginalScore),
+    Law("select_marginal, floors", _select_marginal(MarginalScore.TOTAL, FINE, floors=[1, 0]), EVEN, relations=(REPLACE,),
+        tight=0.2, tight_at=NEAR),
     Law("certify", lambda m: m.certify([X, BOTH], _answers([X, BOTH], 20), 20), np.array([[0, 0]] * 15 + [[1, 1]] * 5), needs_total=True),
     Law("soft_argmin", lambda m: m.soft_argmin(LABELLED, Conjunctions(attributes=1), epsilon=Fraction(1, 20)), CLEAR[0],
         relations=(REPLACE,), tight=0.7, tight_at=NEAR),

@@ -18,7 +18,7 @@ import numpy as np
 from understudy.audit.distributions import gaussian_renyi, laplace_renyi, renyi
 from understudy.learning.base import Points
 from understudy.privacy.argmin import Perturbation
-from understudy.privacy.exponential import ScoreTable
+from understudy.privacy.exponential import TABLE_ERROR, ScoreTable
 
 
 class Met(ABC):
@@ -95,8 +95,8 @@ class Drawn(Met):
         return int(np.abs(self._clipped - other._clipped).max())
 
     def shift(self, other: Drawn) -> Fraction:
-        """How far the log of a weight moved."""
-        return self.table.log_weight_shift(self.moved(other))
+        """How far the log of a weight moved (PROOFS.md, N4); worked out here, since what the table says of itself is what is audited."""
+        return self.table.kappa * self.moved(other) + TABLE_ERROR
 
     def rho(self, other: Drawn) -> Fraction:
         return self.draws * self.shift(other) ** 2 / 2

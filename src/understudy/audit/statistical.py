@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,13 @@ class Claim:
     def epsilon(self, delta: Fraction) -> float | None:
         """The least of the bounds, or None when nothing is claimed at this delta."""
         bounds = [] if self.pure is None else [self.pure]
-        found = self.cost.epsilon_at(delta) if delta else None
+        found = _epsilon_at(self.cost, delta) if delta else None
         return float(min([*bounds, *([] if found is None else [found])])) if bounds or found is not None else None
+
+
+@lru_cache(maxsize=4096)
+def _epsilon_at(cost: Cost, delta: Fraction) -> Fraction | None:
+    return cost.epsilon_at(delta)
 
 
 def _pure(event: ev.Event) -> Fraction | None:
@@ -199,7 +205,7 @@ def _argmin(of: Conjunctions) -> Callable[[Meter, Fraction, int], list[int]]:
 
 HALVES = np.array([0.5, 0.5])
 APART = [np.array([0.4, 0.6]), np.array([0.6, 0.4])]
-ALL = ("lonely", "even", "across")
+ALL = ("even", "lonely", "across")
 RULED = ("another label", "across")
 NARROW = Conjunctions(attributes=1, signed=False, width=1)
 VERBS: tuple[Verb, ...] = (
@@ -222,8 +228,14 @@ VERBS: tuple[Verb, ...] = (
 )
 
 
+@lru_cache(maxsize=64)
+def rho_of(epsilon: Fraction) -> Fraction:
+    """The rho of (epsilon, DELTA)."""
+    return rho_for(epsilon, DELTA)
+
+
 def price(verb: Verb, epsilon: Fraction) -> Fraction:
-    return epsilon if verb.pure else rho_for(epsilon, DELTA)
+    return epsilon if verb.pure else rho_of(epsilon)
 
 
 def drawn(verb: Verb, rows: np.ndarray, epsilon: Fraction, draws: int, noise: Noise | None = None) -> tuple[np.ndarray, Claim]:
@@ -276,25 +288,31 @@ def _row(subject: str, relation: Neighbours, pair: str, epsilon: Fraction, draws
 # ---------------------------------------------------------------------- mechanisms
 
 PLAYED = ("lonely", "even")
+FEWEST = 200  # releases of a mechanism on either side
 
 
-def mechanism_row(subject: Subject, pair: str, epsilon: Fraction, seconds: float, noise: Noise | None = None) -> Row:
-    """Whole releases, as many as fit into about so many seconds: what the rows' share of one value is."""
+def mechanism_row(
+    subject: Subject, pair: str, epsilon: Fraction, seconds: float = 0.0, plays: int | None = None, noise: Noise | None = None
+) -> Row:
+    """Whole releases, so many or as many as fit into about so many seconds: what the rows' share of one value is."""
     here, there = TABLES[pair]
-    work, rho = marginals(TINY, k=2), rho_for(epsilon, DELTA)
+    work, rho = marginals(TINY, k=2), rho_of(epsilon)
 
     def play(rows: np.ndarray) -> tuple[float, Claim]:
         released, meter = release(subject, TINY, work, rows, REPLACE, rho, seed=0, noise=noise)
         return float(released.played.model.shares(X)[1]), Claim.of(meter.events)
 
     _, claim = play(here)  # also compiles what is not compiled yet
-    started = time.perf_counter()
-    for _ in range(5):
-        play(here)
-    plays = int(min(DRAWS, max(100, seconds / 2 / ((time.perf_counter() - started) / 5))))
+    if plays is None:
+        started = time.perf_counter()
+        for _ in range(5):
+            play(here)
+        plays = int(min(DRAWS, max(FEWEST, seconds / 2 / ((time.perf_counter() - started) / 5))))
+
+    count = plays
 
     def look() -> Evidence:
-        one, other = (np.array([play(rows)[0] for _ in range(plays)]) for rows in (here, there))
+        one, other = (np.array([play(rows)[0] for _ in range(count)]) for rows in (here, there))
         return evidence(one, other, claim)
 
-    return _row(subject.label, REPLACE, pair, epsilon, plays, look)
+    return _row(subject.label, REPLACE, pair, epsilon, count, look)
