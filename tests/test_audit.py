@@ -27,6 +27,7 @@ from understudy.audit.statistical import DRAWS, TABLES, VERBS, Claim, Verb, draw
 from understudy.game import Played
 from understudy.mechanisms.base import Brief, Mechanism
 from understudy.mechanisms.independent import Independent
+from understudy.mechanisms.mwem import Mwem
 from understudy.players.measuring import one_way
 from understudy.privacy import Meter
 from understudy.privacy import meter as meter_room
@@ -40,7 +41,8 @@ from understudy.sources.memory import MemorySource
 
 Note = Callable[[str, int, str], None]
 BY_NAME = {verb.name: verb for verb in VERBS}
-INDEPENDENT = Subject("independent", "independent", {}, (REPLACE, ADD))
+INDEPENDENT = Subject("independent", Independent(), (REPLACE, ADD))
+MWEM = Subject("mwem", Mwem(), (REPLACE,))
 
 # ---------------------------------------------------------------------- what is there
 
@@ -50,7 +52,7 @@ def test_a_replay_on_a_neighbour_takes_the_same_steps_and_moves_within_its_charg
     subject: Subject, relation: Neighbours, battery: Note
 ) -> None:
     row = replay(subject, relation, 2, seed=7)
-    assert row.held and row.runs == 2 and 0.4 < row.found <= 1, row
+    assert row.held and row.runs == 2 and 0 < row.found <= 1, row
     battery("replay audit", row.runs, f"{subject.label}, {relation}: {row.said}")
 
 
@@ -129,11 +131,6 @@ def test_a_small_overrun_is_shown_by_all_draws(epsilon: Fraction, factor: float,
 
 
 # ---------------------------------------------------------------------- it has been seen to fail: replays
-
-
-def sly(monkeypatch: pytest.MonkeyPatch, kind: type[Mechanism]) -> Subject:
-    monkeypatch.setattr(plays, "make", lambda name, parameters: kind(**parameters))
-    return Subject("sly", "sly", {}, (REPLACE,))
 
 
 TOLD: list[np.ndarray] = []
@@ -244,13 +241,13 @@ def test_a_replay_shows_a_mechanism_that_sees_more_than_is_released(
     kind: type[Mechanism], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plays, "MemorySource", Telling)
-    row = replay(sly(monkeypatch, kind), REPLACE, 6)
+    row = replay(Subject("sly", kind(), (REPLACE,)), REPLACE, 6)
     assert not row.held and said in row.said, row
 
 
 def test_an_honest_mechanism_through_the_same_side_door_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plays, "MemorySource", Telling)
-    assert replay(sly(monkeypatch, Independent), REPLACE, 6).held
+    assert replay(INDEPENDENT, REPLACE, 6).held
 
 
 def test_replays_and_laws_show_an_understated_sensitivity(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +261,7 @@ def test_replays_and_laws_show_an_understated_sensitivity(monkeypatch: pytest.Mo
 def test_replays_and_laws_show_a_score_that_moves_further_than_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = Meter._scores
     monkeypatch.setattr(Meter, "_scores", lambda self, *args: 2 * honest(self, *args))
-    row = replay(Subject("mwem", "mwem", {}, (REPLACE,)), REPLACE, 3)
+    row = replay(MWEM, REPLACE, 3)
     assert not row.held and "select moved" in row.said
     law = check_law(next(law for law in laws.LAWS if law.subject == "select"), REPLACE)
     assert not law.held and law.found == pytest.approx(4, rel=1e-2)
@@ -299,7 +296,7 @@ def test_laws_show_twice_the_noise_as_well(monkeypatch: pytest.MonkeyPatch) -> N
 def test_replays_and_laws_show_a_selection_that_charges_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = ScoreTable.log_weight_shift
     monkeypatch.setattr(ScoreTable, "log_weight_shift", lambda self, sensitivity: honest(self, sensitivity) / 2)
-    row = replay(Subject("mwem", "mwem", {}, (REPLACE,)), REPLACE, 3)
+    row = replay(MWEM, REPLACE, 3)
     assert not row.held and "select moved" in row.said
     assert not check_law(next(law for law in laws.LAWS if law.subject == "select, signed"), REPLACE).held
 

@@ -12,7 +12,7 @@ import numpy as np
 from understudy.bundle.answers import Answers
 from understudy.front_door import CERTIFICATE_SHARE, TOTAL_SHARE
 from understudy.game import NoWatcher, Played
-from understudy.mechanisms.base import Brief, available_mechanisms, make
+from understudy.mechanisms.base import Brief, Mechanism, available_mechanisms
 from understudy.privacy import Budget, Meter, ProcessLedger
 from understudy.privacy.noise import Noise
 from understudy.queries.base import Neighbours
@@ -40,19 +40,19 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], tuple[Neighbours, ...]]] = {
 
 @dataclass(frozen=True)
 class Subject:
-    """A mechanism with parameters, under a name."""
+    """A mechanism, under a name."""
 
     label: str
-    name: str
-    parameters: dict[str, Any]
+    mechanism: Mechanism
     relations: tuple[Neighbours, ...]
 
 
 def subjects(only: str | None = None) -> list[Subject]:
     """All mechanisms that are installed, or one of them with its variants."""
-    found = [Subject(name, name, SHORT.get(name, {}), kind.relations) for name, kind in available_mechanisms().items()]
-    found += [Subject(label, name, parameters, relations) for label, (name, parameters, relations) in VARIANTS.items()]
-    return [subject for subject in found if only is None or subject.name == only]
+    kinds = available_mechanisms()
+    found = [Subject(name, kind(**SHORT.get(name, {})), kind.relations) for name, kind in kinds.items()]
+    found += [Subject(label, kinds[name](**parameters), relations) for label, (name, parameters, relations) in VARIANTS.items()]
+    return [subject for subject in found if only is None or subject.mechanism.name == only]
 
 
 @dataclass(frozen=True)
@@ -76,16 +76,16 @@ def release(
     *,
     seed: int,
     noise: Noise | None = None,
+    source: MemorySource | None = None,
     watch: Watch = lambda meter: meter,
 ) -> tuple[Released, Any]:
     """(what was released, the meter as it was watched); the public randomness is that of ``seed``."""
     brief = Brief(schema=schema, workload=workload, neighbours=relation)
     public = len(rows) if relation is Neighbours.REPLACE_ONE else None
     certify = rho * CERTIFICATE_SHARE
-    chosen = make(subject.name, dict(subject.parameters))
-    chosen.check(brief)
-    chosen, allowed = chosen.settled(brief, Budget.zcdp(rho), rho - certify, public)
-    source = MemorySource(rows, schema)
+    subject.mechanism.check(brief)
+    chosen, allowed = subject.mechanism.settled(brief, Budget.zcdp(rho), rho - certify, public)
+    source = source or MemorySource(rows, schema)
     meter = Meter(source, neighbours=relation, ledger=ProcessLedger(), play=allowed, certify=certify, label="audit", noise=noise)
     watched, rng = watch(meter), np.random.default_rng(seed)
     if relation is Neighbours.ADD_REMOVE_ONE:

@@ -297,22 +297,23 @@ def mechanism_row(
     """Whole releases, so many or as many as fit into about so many seconds: what the rows' share of one value is."""
     here, there = TABLES[pair]
     work, rho = marginals(TINY, k=2), rho_of(epsilon)
+    sources = [MemorySource(rows, TINY) for rows in (here, there)]  # read once: they give counts, whoever asks
 
-    def play(rows: np.ndarray) -> tuple[float, Claim]:
-        released, meter = release(subject, TINY, work, rows, REPLACE, rho, seed=0, noise=noise)
+    def play(side: int) -> tuple[float, Claim]:
+        released, meter = release(subject, TINY, work, (here, there)[side], REPLACE, rho, seed=0, noise=noise, source=sources[side])
         return float(released.played.model.shares(X)[1]), Claim.of(meter.events)
 
-    _, claim = play(here)  # also compiles what is not compiled yet
+    _, claim = play(0)  # also compiles what is not compiled yet
     if plays is None:
         started = time.perf_counter()
         for _ in range(5):
-            play(here)
+            play(0)
         plays = int(min(DRAWS, max(FEWEST, seconds / 2 / ((time.perf_counter() - started) / 5))))
 
     count = plays
 
     def look() -> Evidence:
-        one, other = (np.array([play(rows)[0] for _ in range(count)]) for rows in (here, there))
+        one, other = (np.array([play(side)[0] for _ in range(count)]) for side in (0, 1))
         return evidence(one, other, claim)
 
     return _row(subject.label, REPLACE, pair, epsilon, count, look)
