@@ -1,23 +1,9 @@
-"""Exact laws of the samplers, and tests of fit that can fail."""
+"""A test of fit that can fail; the exact laws are in understudy.audit.distributions."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-from scipy import special, stats
-
-
-def gaussian_pmf(sigma: float, reach: int) -> np.ndarray:
-    k = np.arange(-reach, reach + 1)
-    weights = np.exp(-(k**2) / (2 * sigma**2))
-    return weights / weights.sum()
-
-
-def laplace_pmf(scale: float, reach: int) -> np.ndarray:
-    k = np.arange(-reach, reach + 1)
-    p = math.exp(-1 / scale)
-    return (1 - p) / (1 + p) * p ** np.abs(k)
+from scipy import stats
 
 
 def p_value(draws: np.ndarray, pmf: np.ndarray, reach: int) -> float:
@@ -37,9 +23,3 @@ def p_value(draws: np.ndarray, pmf: np.ndarray, reach: int) -> float:
     observed, wanted = np.asarray(pooled_counts), np.asarray(pooled_expected)
     statistic = ((observed - wanted) ** 2 / wanted).sum()
     return float(stats.chi2.sf(statistic, len(observed) - 1))
-
-
-def renyi(p: np.ndarray, q: np.ndarray, order: float) -> float:
-    """Renyi divergence of two pmfs with the same support."""
-    used = p > 0
-    return float(special.logsumexp(order * np.log(p[used]) + (1 - order) * np.log(q[used])) / (order - 1))

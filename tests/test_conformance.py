@@ -174,6 +174,11 @@ SIDE_DOORS = {
     "front_door.py": "def f(part, source):\n    return part.counts(source)",
     "mechanisms/heir.py": "from understudy.privacy import Meter\nclass M(Meter):\n    pass",
     "mechanisms/own.py": "class M:\n    def peek(self):\n        return self._exact",
+    "mechanisms/stands.py": "from understudy.audit.seams import standing_in",
+    "players/stands.py": "import understudy\nx = understudy.audit",
+    "synthesis/stands.py": "from understudy import audit",
+    "bundle/stands.py": "import importlib\nimportlib.import_module('understudy.audit.watching')",
+    "audit/opens.py": "from understudy.sources import open_source",
     "mechanisms/noise.py": "from understudy.privacy.noise import Noise\nn = Noise()",
 }
 

@@ -3,13 +3,14 @@ from __future__ import annotations
 import itertools
 import math
 import tracemalloc
+from collections.abc import Callable
 from decimal import Decimal, getcontext, localcontext
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from laws import renyi
+from understudy.audit.distributions import renyi
 from understudy.errors import ParameterError
 from understudy.privacy.exponential import MOST_NATS, ScoreTable, _groups, draw
 from understudy.privacy.noise import Noise
@@ -84,17 +85,19 @@ def test_the_charge_covers_the_law_and_is_tight() -> None:
         assert renyi(law(table, up), law(table, down), a) > 0.98 * a * float(table.kappa) ** 2 / 2
 
 
-def test_draws_follow_the_law() -> None:
+def test_draws_follow_the_law_and_no_other(battery: Callable[[str, int, str], None]) -> None:
     table = ScoreTable.within(Fraction(1, 10), 1, 30)
     scores = np.array([30, 30, 28, 25, 25, 25, 3, 99, -4])
     expected = law(table, scores)
-    counts = np.bincount(draw(Noise(), scores, table, 40_000), minlength=len(scores))
-    want = np.maximum(40_000 * expected, 1e-9)
+    counts = np.bincount(draw(Noise(), scores, table, 400_000), minlength=len(scores))
+    want = np.maximum(400_000 * expected, 1e-9)
     big = want > 20
     statistic = ((counts[big] - want[big]) ** 2 / want[big]).sum()
     assert statistic < big.sum() + 8 * math.sqrt(2 * big.sum())
-    sharper = law(ScoreTable.within(Fraction(1, 10) * Fraction(4, 3), 1, 30), scores) * 40_000
-    assert ((counts[big] - sharper[big]) ** 2 / sharper[big]).sum() > big.sum() + 8 * math.sqrt(2 * big.sum())
+    for off in (Fraction(9, 10), Fraction(11, 10)):
+        other = law(ScoreTable.at(off * table.kappa, 30), scores) * 400_000
+        assert ((counts[big] - other[big]) ** 2 / other[big]).sum() > big.sum() + 8 * math.sqrt(2 * big.sum())
+    battery("sampler fit", 1, "exponential mechanism: the law passes, 10% off fails")
 
 
 def test_a_multiplied_score_gets_a_gentler_table() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
     return made.save(tmp_path / "release")
 
 
-def test_what_a_spreadsheet_would_run_gets_a_quote(folder: Path, tmp_path: Path) -> None:
+def test_what_a_spreadsheet_would_run_gets_a_quote(folder: Path, tmp_path: Path, battery: Callable[[str, int, str], None]) -> None:
     made = run("export", str(folder), "--csv", str(tmp_path / "rows.csv"), "--json")
     assert made.exit_code == 0, made.output
     assert json.loads(made.stdout) == {"file": str(tmp_path / "rows.csv"), "rows": 600, "raw": False}
@@ -65,6 +66,7 @@ def test_what_a_spreadsheet_would_run_gets_a_quote(folder: Path, tmp_path: Path)
     assert [row[1] for row in rows] == ["" if v is None else str(v) for v in released["change"].to_pylist()]
     assert [float(row[2]) for row in rows] == released["real"].to_pylist()
     assert [row[3] for row in rows] == [str(v) for v in released["day"].to_pylist()]
+    battery("web page", len(RUN), "formula cells: each gets a quote in front")
 
 
 def test_the_rule_by_itself() -> None:

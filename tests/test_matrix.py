@@ -14,8 +14,9 @@ import pytest
 from scipy.optimize import minimize
 
 import understudy as us
-from test_meter import ADD, REPLACE, Silence, meter_on
+from test_meter import Silence, meter_on
 from test_residuals import sets_of
+from understudy.audit.laws import ADD, REPLACE
 from understudy.checks import SMALL, small_table
 from understudy.mechanisms.matrix import Matrix, fitted_to, tables_for
 from understudy.players.residuals import as_measurement

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -13,33 +13,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from laws import gaussian_pmf, laplace_pmf, p_value
+from laws import p_value
+from understudy.audit.distributions import gaussian_pmf, laplace_pmf
 from understudy.errors import ParameterError
 from understudy.privacy import noise as noise_module
 from understudy.privacy.noise import Noise, round_sigma_up, sqrt_up
 
 DRAWS = 200_000
+Note = Callable[[str, int, str], None]
 PASS, FAIL = 1e-7, 1e-12
 
 
 @pytest.mark.parametrize(
     "sigma", [Fraction(1, 4), Fraction(1025, 4096), Fraction(1, 2), Fraction(9, 8), Fraction(3), Fraction(1349, 16), Fraction(2047, 2)]
 )
-def test_gaussian_has_its_law_and_no_other(sigma: Fraction) -> None:
+def test_gaussian_has_its_law_and_no_other(sigma: Fraction, battery: Note) -> None:
     draws = Noise().gaussian(DRAWS, sigma)
     reach = max(4, int(7 * sigma) + 1)
     assert p_value(draws, gaussian_pmf(float(sigma), reach), reach) > PASS
     for off in (0.9, 1.1):
         assert p_value(draws, gaussian_pmf(off * float(sigma), reach), reach) < FAIL
+    battery("sampler fit", 1, "discrete Gaussian: the law passes, 10% off fails")
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(1), Fraction(35, 2), Fraction(400)])
-def test_laplace_has_its_law_and_no_other(scale: Fraction) -> None:
+def test_laplace_has_its_law_and_no_other(scale: Fraction, battery: Note) -> None:
     draws = Noise().laplace(DRAWS, scale)
     reach = max(8, int(18 * scale))
     assert p_value(draws, laplace_pmf(float(scale), reach), reach) > PASS
     for off in (0.9, 1.1):
         assert p_value(draws, laplace_pmf(off * float(scale), reach), reach) < FAIL
+    battery("sampler fit", 1, "discrete Laplace: the law passes, 10% off fails")
 
 
 @pytest.mark.parametrize("sigma", [Fraction(1 << 23), Fraction(123457)])
@@ -55,13 +59,14 @@ def test_wide_gaussians_do_not_overflow(sigma: Fraction) -> None:
 
 
 @pytest.mark.parametrize("t", [1, 3, 40])
-def test_the_kernel_for_wide_gaussians_has_the_law_at_small_sigma(t: int) -> None:
+def test_the_kernel_for_wide_gaussians_has_the_law_at_small_sigma(t: int, battery: Note) -> None:
     """Nothing in it depends on t being large, and small t can be compared with the exact law."""
     draws = Noise()._run(noise_module._wide_gaussian_kernel, DRAWS, 48, np.asarray([t], np.int64))
     reach = 7 * t + 1
     assert p_value(draws, gaussian_pmf(t, reach), reach) > PASS
     for off in (0.9, 1.1):
         assert p_value(draws, gaussian_pmf(off * t, reach), reach) < FAIL
+    battery("sampler fit", 1, "wide discrete Gaussian: the law passes, 10% off fails")
 
 
 @pytest.mark.parametrize("sigma", [2**23 + 1, 10**9, 2**46])

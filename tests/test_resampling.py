@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import understudy as us
-from branches import law
-from laws import renyi
+from understudy.audit.branches import law
+from understudy.audit.distributions import renyi
 from understudy.checks import SMALL, small_table
 from understudy.errors import BudgetRefused, NotSupported, ParameterError
 from understudy.game import NoWatcher
@@ -36,7 +36,7 @@ ONE_UP = np.array([[1, 0], [0, 1], [1, 1], [1, 1]])  # one row joins one query
 LARGE = Cost(Fraction(10**6), tuple(Fraction(10**6) for _ in ORDERS), curve_rho=Fraction(10**6))
 
 
-def transcript(mechanism: Mechanism, rows: np.ndarray, seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[Any, float], Cost]:
+def transcript(mechanism: Mechanism, rows: np.ndarray, seed: int) -> tuple[dict[Any, float], Cost]:
     """The law of everything that is released, and what was charged, by running the mechanism along every path."""
     brief = Brief(schema=TINY, workload=us.Workload(TINY, (QUERIES,)), neighbours=Neighbours.REPLACE_ONE)
     charged: list[Cost] = []
@@ -48,7 +48,7 @@ def transcript(mechanism: Mechanism, rows: np.ndarray, seed: int, monkeypatch: p
         charged.append(total_cost(meter.events))
         return tuple((c.index, c.sign) for c in played.findings if isinstance(c, Choice))
 
-    found = law(run, monkeypatch)
+    found = law(run)
     assert all(cost == charged[0] for cost in charged)  # the same on every path
     return found, charged[0]
 
@@ -67,11 +67,11 @@ def dqrs(samples: int, step: float) -> DQRS:
 
 @pytest.mark.parametrize("make", [dualquery, dqrs])
 @pytest.mark.parametrize(("samples", "step"), [(1, 0.3), (1, 2.0), (2, 0.5)])
-def test_no_order_of_the_exact_law_exceeds_the_charge(make: Any, samples: int, step: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_order_of_the_exact_law_exceeds_the_charge(make: Any, samples: int, step: float) -> None:
     closest = 0.0
     for other, seed in [(ONE_UP, 0)] if samples > 1 else itertools.product((BOTH_DOWN, ONE_UP), range(2)):
-        one, charged = transcript(make(samples, step), ROWS, seed, monkeypatch)
-        two, also = transcript(make(samples, step), other, seed, monkeypatch)
+        one, charged = transcript(make(samples, step), ROWS, seed)
+        two, also = transcript(make(samples, step), other, seed)
         assert charged == also and set(one) == set(two)
         assert sum(one.values()) == pytest.approx(1) and sum(two.values()) == pytest.approx(1)
         p, q = np.array([one[o] for o in one]), np.array([two[o] for o in one])
@@ -83,10 +83,10 @@ def test_no_order_of_the_exact_law_exceeds_the_charge(make: Any, samples: int, s
     assert closest > 0.25  # a quarter of the charge would be refuted here, so the comparison can fail
 
 
-def test_the_law_of_dqrs_is_that_of_its_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_law_of_dqrs_is_that_of_its_definition() -> None:
     """The second round from scratch: keep with exp(-gamma - eta (1 + q(x) - q(D))), else draw by exp(eta (q(D) - q(x)))."""
     step, truth = 0.7, {(0, 1): 0.5, (0, -1): 0.5, (1, 1): 0.5, (1, -1): 0.5}
-    found, _ = transcript(DQRS(rounds=2, samples=1, step=step, oracle="brute"), ROWS, 3, monkeypatch)
+    found, _ = transcript(DQRS(rounds=2, samples=1, step=step, oracle="brute"), ROWS, 3)
     first = next(iter(found))[0]
     # The record that is best for one drawn query satisfies it, and of the others those that go along.
     record = np.array([1, 1]) if first[1] > 0 else next(r for r in itertools.product((0, 1), repeat=2) if not satisfied(r, first[0]))

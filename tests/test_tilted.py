@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from laws import gaussian_pmf, renyi
-from test_meter import ADD, BASE, ORDERS, RECORDS, REPLACE, TINY, Silence, meter_on, neighbours_of, tripwired
+from test_meter import Silence, meter_on, tripwired
+from understudy.audit.distributions import gaussian_pmf, renyi
+from understudy.audit.laws import ADD, BASE, RECORDS, REPLACE, TINY, neighbours_of
+from understudy.audit.laws import RENYI_ORDERS as ORDERS
 from understudy.checks import BASKET, SMALL, small_table, source_kinds
 from understudy.errors import BudgetRefused, NotSupported, ParameterError
 from understudy.privacy import Meter, Tilt, Tilted

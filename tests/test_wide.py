@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from laws import gaussian_pmf
+from understudy.audit.distributions import gaussian_pmf
 from understudy.privacy import Meter, ProcessLedger, wide
 from understudy.privacy import binomial as binomial_module
 from understudy.privacy import events as ev

@@ -16,18 +16,21 @@ MAY_IMPORT_SOURCES = {
     "front_door.py": "opens the table and hands it to the meter",
     "learning/learn.py": "opens the table and hands it to the meter",
     "checks.py": "holds invented tables only",
+    "audit/": "holds invented tables only",
 }
+# The audit stands where exact values meet noise. It makes its own tables; whoever else could import it could stand there too.
+MAY_IMPORT_AUDIT = ("audit/", "cli/audit.py")
 INSIDE_ONLY = {"_exact", "_look", "_open_source", "_noise", "_source", "_read", "_cells", "_blocks", "_play", "_certify"}
 # Names that lead to rows or to noise, whatever module they are taken from, and the files that may take them.
 TRUSTED_NAMES = {
     "Source": ("sources/", "privacy/", "front_door.py", "checks.py"),
     "open_source": ("sources/", "front_door.py", "learning/learn.py"),
-    "MemorySource": ("sources/", "checks.py"),
+    "MemorySource": ("sources/", "checks.py", "audit/"),
     "DuckDBSource": ("sources/",),
     "DelimitedSource": ("sources/",),
     "ItemSource": ("sources/",),
     "public_rows": ("privacy/", "front_door.py", "learning/learn.py"),
-    "Noise": ("privacy/",),
+    "Noise": ("privacy/", "audit/"),
 }
 # Where raw cells or exact counts pass: nothing here may print, log or warn.
 SILENT = ("privacy/", "sources/", "queries/", "learning/", "schema/cells.py", "schema/columns.py", "tally.py")
@@ -79,6 +82,8 @@ def _import_breaches(node: ast.AST, place: str) -> list[str]:
     for module in _imports(node, place):
         if not trusted and (module == "understudy.sources" or module.startswith("understudy.sources.")):
             found.append("imports the room of sensitive rows")
+        if not place.startswith(MAY_IMPORT_AUDIT) and (module == "understudy.audit" or module.startswith("understudy.audit.")):
+            found.append("imports the audit, which sees what the meter is about to noise")
         if module.split(".")[0] in PICKLES:
             found.append(f"imports {module}: nothing here is ever pickled")
         if place.startswith("privacy/") and (module in SEEDED or module.startswith("numpy.random")):
@@ -99,6 +104,8 @@ def _name_breaches(node: ast.AST, place: str) -> list[str]:
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and place != "fence.py":
         if node.value.startswith("understudy.sources"):
             found.append("names the room of sensitive rows in a string")
+        if node.value.startswith("understudy.audit") and not place.startswith(MAY_IMPORT_AUDIT):
+            found.append("names the audit in a string")
         if node.value in INSIDE_ONLY and not in_room:
             found.append(f"names {node.value} in a string, which is inside the room")
     if isinstance(node, ast.Attribute):
@@ -106,6 +113,8 @@ def _name_breaches(node: ast.AST, place: str) -> list[str]:
             found.append(f"reaches for {node.attr}, which is inside the room")
         if node.attr == "sources" and not in_room:
             found.append("reaches for the room of sensitive rows")
+        if node.attr == "audit" and not place.startswith(MAY_IMPORT_AUDIT):
+            found.append("reaches for the audit")
         if node.attr in ("stdout", "stderr") and place.startswith(SILENT):
             found.append(f"uses {node.attr} where cells and exact counts pass")
         if place.startswith("privacy/") and node.attr in ("random", "default_rng", "RandomState"):
@@ -120,7 +129,7 @@ def _name_breaches(node: ast.AST, place: str) -> list[str]:
             found.append("prints where cells and exact counts pass")
         if place == "front_door.py" and called in ("count", "scan", "counts"):
             found.append(f"asks for {called}: only the meter looks")
-        if called == "Noise" and not place.startswith("privacy/"):
+        if called == "Noise" and not place.startswith(TRUSTED_NAMES["Noise"]):
             found.append("makes its own noise")
         found.extend(_archive_breaches(node, called))
     return found

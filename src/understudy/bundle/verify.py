@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from understudy.bundle.attachment import ATTACHMENT, check_attachment
 from understudy.bundle.release import Release, describe_schema
 from understudy.bundle.report import render_report
 from understudy.privacy import Measurement, Residual
@@ -39,7 +40,7 @@ def verify(folder: str | Path) -> list[Check]:
     """Every check of a bundle; the bundle is sound when all hold. Raises BundleError if it cannot be opened."""
     place = Path(folder)
     release = Release.load(place)  # file hashes are checked here
-    strangers = sorted(file.name for file in place.iterdir() if file.name not in (*release.files, "manifest.json"))
+    strangers = sorted(file.name for file in place.iterdir() if file.name not in (*release.files, "manifest.json", ATTACHMENT))
     detail = f"{len(release.files)} files, SHA-256" if not strangers else f"{len(strangers)} more files that no manifest lists"
     checks = [Check("the files are those that the manifest lists, and no others", not strangers, detail)]
     for claim, look in (
@@ -54,6 +55,9 @@ def verify(folder: str | Path) -> list[Check]:
         ("the report is the one that these files give", lambda r: _report(r, place)),
     ):
         checks.append(_run(claim, look, release))
+    if (place / ATTACHMENT).exists():  # a release is whole without one
+        claim = "the attached audit is bound to this release, of the version that made it, and found no breach"
+        checks.append(_run(claim, lambda r: check_attachment(place, r.manifest["made_by"]), release))
     return checks
 
 

@@ -1,6 +1,6 @@
 """The ``understudy`` command: a thin shell over the public functions.
 
-Exit codes: 0 done; 1 a bundle failed verification, or something unexpected; 2 the request is wrong
+Exit codes: 0 done; 1 a bundle failed verification, an audit found a breach, or something unexpected; 2 the request is wrong
 and nothing was charged; 3 the budget does not allow it; 4 the ledger is damaged; 5 a release died and
 its budget is spent; 130 interrupted.
 """
@@ -24,6 +24,7 @@ from understudy import demo as demo_population
 from understudy.bundle.export import export_csv
 from understudy.bundle.release import Release, prepare_folder
 from understudy.bundle.verify import verify as verify_bundle
+from understudy.cli.audit import audit
 from understudy.cli.plain import err, json_option, out, speaks_plainly
 from understudy.cli.progress import RichWatcher
 from understudy.cli.sample import sample
@@ -49,6 +50,7 @@ def main() -> None:
     """Differentially private stand-ins for sensitive tables."""
 
 
+main.add_command(audit)
 main.add_command(sample)
 
 

@@ -1,0 +1,320 @@
+"""Exact laws: for every verb of the meter, how far apart its whole output laws are on a tiny table and on each of its neighbours.
+
+The laws are put together from what met noise in the real verb (:mod:`understudy.audit.watching`), or by running the real code along every
+path of its noise. A law may not diverge by more than was charged at any order; where the bound of the proof is tight, a pair of tables is
+among those tried on which it must come close, so that twice the noise would be noticed as well as half of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from understudy.audit import branches
+from understudy.audit.distributions import renyi
+from understudy.audit.met import Met
+from understudy.audit.rows import Row
+from understudy.audit.seams import standing_in
+from understudy.audit.watching import Ear
+from understudy.learning.base import Rule, RuleClass
+from understudy.learning.certifiers import Certifier, Tilted
+from understudy.learning.certifiers import Solved as Certified
+from understudy.learning.conjunctions import Conjunctions
+from understudy.learning.task import Task
+from understudy.privacy import Choice, MarginalScore, Measurement, Meter, ProcessLedger, argmin
+from understudy.privacy.accountant import ORDERS, Cost, total_cost
+from understudy.privacy.noise import Noise
+from understudy.queries.attribute import Attribute
+from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.marginal import Marginal
+from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, parity
+from understudy.schema import Schema
+from understudy.sources.memory import MemorySource
+from understudy.tally import Counts
+
+TINY = Schema.from_domain({"x": 2, "y": 2})
+RECORDS = [np.array(record) for record in itertools.product(range(2), range(2))]
+BASE = np.array([[0, 0], [0, 1], [1, 1]])
+EVEN = np.array([[0, 0]] * 10 + [[1, 1]] * 10)
+RENYI_ORDERS = (1.01, 2, 8, 64)
+REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE_ONE
+X, Y, BOTH = Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"]), Marginal.of(TINY, ["y", "x"])
+LOGIC = Symmetric((all_of(Literal(0, 1)), parity(Literal(0, 1), Literal(1, 1)), any_of(Literal(0, 0), Literal(1, 0))))
+PARTS: list[QueryClass] = [X, BOTH, LOGIC]
+LABELLED = Task((Attribute(0, frozenset([1]), "x"),), Attribute(1, frozenset([1]), "y"))
+# The rows but one speak for "no" so clearly that noise has to speak for "yes" in all of them: there the bound of an argmin is met.
+CLEAR = [np.array([[0, 0], [0, 0], [0, 0], record]) for record in RECORDS]
+RICH = Cost(Fraction(10**9), tuple(Fraction(10**9) for _ in ORDERS), Fraction(9, 10), Fraction(10**9))
+ROUNDING = 1 + 1e-6  # pmfs are cut off far out, in floating point
+
+
+def meter_on(
+    rows: np.ndarray,
+    relation: Neighbours = REPLACE,
+    *,
+    noise: Noise | None = None,
+    play: Cost = RICH,
+    certify: Fraction = Fraction(1, 8),
+    source: MemorySource | None = None,
+) -> Meter:
+    source = source or MemorySource(rows, TINY)
+    return Meter(source, neighbours=relation, ledger=ProcessLedger(), play=play, certify=certify, label="audit", noise=noise)
+
+
+def neighbours_of(rows: np.ndarray, relation: Neighbours) -> Iterator[np.ndarray]:
+    """Every one of them."""
+    if relation is REPLACE:
+        for i, record in itertools.product(range(len(rows)), RECORDS):
+            changed = rows.copy()
+            changed[i] = record
+            yield changed
+    else:
+        for i in range(len(rows)):
+            yield np.delete(rows, i, axis=0)
+        for record in RECORDS:
+            yield np.vstack([rows, record])
+
+
+# ---------------------------------------------------------------------- laws from what met noise
+
+
+@dataclass(frozen=True)
+class Law:
+    """A verb, asked for something on a tiny table.
+
+    ``tight`` is how much of the charge some neighbour must use at the orders ``tight_at``, so that the check is seen to see.
+    """
+
+    subject: str
+    ask: Callable[[Meter], Any]
+    rows: np.ndarray
+    relations: tuple[Neighbours, ...] = (REPLACE, ADD)
+    tight: float = 0.9
+    tight_at: tuple[float, ...] = RENYI_ORDERS
+    needs_total: bool = False  # whether the verb needs a released number of rows when n is private
+
+
+def met_in(law: Law, rows: np.ndarray, relation: Neighbours, total: int) -> tuple[tuple[Met, ...], Cost]:
+    """(what met noise, what was charged); a private n is released as ``total``, whatever the table."""
+    ear = Ear()
+    meter = meter_on(rows, relation, noise=ear)
+    if law.needs_total and relation is ADD:
+        ear.start(total=(len(rows), total))
+        meter.release_total(rho=1)
+    before = len(meter.events)
+    ear.start()
+    with standing_in(**ear.seams()):
+        given = law.ask(meter)
+    return ear.heard(given), total_cost(meter.events[before:])
+
+
+def divergence(one: Sequence[Any], other: Sequence[Any], order: float) -> float:
+    """Of everything that met noise, both ways round."""
+    both = list(zip(one, other, strict=True))
+    return max(sum(a.renyi(b, order) for a, b in both), sum(b.renyi(a, order) for a, b in both))
+
+
+def allowed(cost: Cost, order: float) -> float:
+    """What a charge allows at an order; of a curve, at the next order of its grid: no divergence falls with the order."""
+    curve = 0.0 if cost.curve is None else float(next(r for a, r in zip(ORDERS, cost.curve, strict=True) if a >= order))
+    return order * float(cost.rho) + curve
+
+
+def check_law(law: Law, relation: Neighbours) -> Row:
+    """One row for a verb and a relation."""
+    base, charged = met_in(law, law.rows, relation, len(law.rows))
+    worst, runs, alike = dict.fromkeys(RENYI_ORDERS, 0.0), 0, True
+    for other in neighbours_of(law.rows, relation):
+        moved, also = met_in(law, other, relation, len(law.rows))
+        alike = alike and charged == also and len(base) == len(moved) and all(a.same(b) for a, b in zip(base, moved, strict=True))
+        runs += 1
+        if alike:
+            for order in RENYI_ORDERS:
+                worst[order] = max(worst[order], divergence(base, moved, order) / allowed(charged, order))
+    return _row(law.subject, relation, worst, runs, law.tight, law.tight_at, alike)
+
+
+def _row(
+    subject: str, relation: Neighbours, worst: dict[float, float], runs: int, tight: float, tight_at: Sequence[float], alike: bool = True
+) -> Row:
+    most, least = max(worst.values()), min(worst[order] for order in tight_at)
+    said = f"divergence of {most:.4f} of the charge over orders {', '.join(f'{order:g}' for order in worst)}"
+    if not alike:
+        said = "noise or charge depend on the table"
+    elif most > ROUNDING:
+        said = f"the law diverges by {most:.3f} times what is charged"
+    elif least <= tight:
+        said = f"no neighbour uses more than {least:.3f} of the charge, where {tight} must be used: other noise than the proof's"
+    held = alike and most <= ROUNDING and least > tight
+    return Row(
+        kind="law", subject=subject, relation=str(relation), pair="every neighbour of a tiny table", unit="of the charge",
+        claimed=1.0, found=most, runs=runs, held=held, said=said,
+    )  # fmt: skip
+
+
+def _answers(parts: Sequence[QueryClass], rows: int) -> list[Counts]:
+    return [Counts(part.size, np.full(part.size, rows // part.size)) for part in parts]
+
+
+def _measure(part: QueryClass, m: Meter) -> Measurement:
+    return m.measure(part, rho=Fraction(1, 40))
+
+
+def _select(rho: Fraction, **how: Any) -> Callable[[Meter], Any]:
+    return lambda m: m.select([X], [np.array([0.5, 0.5])], rho=rho, **how)
+
+
+def _select_apart(m: Meter) -> list[Choice]:
+    """One row makes the answers to one batch worse and those to the other better: without signs, both cells of a batch move alike."""
+    return m.select([X, Y], [np.array([0.4, 0.6]), np.array([0.6, 0.4])], rho=FINE)
+
+
+def _select_marginal(score: MarginalScore, rho: Fraction, **how: Any) -> Callable[[Meter], Any]:
+    answers = [Counts(2, np.array([10, 10])), Counts(2, np.array([12, 8]))]
+    return lambda m: m.select_marginal([X, Y], answers, 20, rho=rho, score=score, **how)
+
+
+FINE = Fraction(1, 2000)  # where an exponential mechanism is close to what its charge allows
+NEAR = (1.01, 2)  # and at which orders
+LAWS: tuple[Law, ...] = (
+    *(Law(f"measure {part.kind} of {part.size}", partial(_measure, part), BASE,
+          tight=0.9 if isinstance(part, Marginal) else 0.3) for part in PARTS),
+    Law("measure_all", lambda m: m.measure_all([X, Y], rho=Fraction(1, 20), weights=[1, 3]), BASE),
+    Law("measure, sparse", lambda m: m.measure(BOTH, rho=Fraction(1, 40), sparse=True, kept=1), BASE),
+    Law("release_total", lambda m: m.release_total(rho=Fraction(1, 30)), BASE, relations=(ADD,)),
+    Law("measure_residuals", lambda m: m.measure_residuals([X, Y, BOTH], sigmas=[Fraction(6), Fraction(9), Fraction(15, 2)]), BASE),
+    Law("measure_tilted", lambda m: m.measure_tilted([X, Y], [np.array([1, 1])] * 2, [0, 0, 2, 5, 7], rho=Fraction(1, 40)), BASE),
+    Law("select", _select_apart, EVEN, relations=(REPLACE,), tight_at=NEAR),
+    Law("select, signed", _select(FINE, signed=True), EVEN, relations=(REPLACE,), tight_at=NEAR),
+    Law("select, private n", _select(FINE, signed=True), EVEN, relations=(ADD,), tight=0.2, tight_at=NEAR, needs_total=True),
+    Law("select, several", _select(FINE, signed=True, multiplier=3, draws=2), EVEN, relations=(REPLACE,), tight_at=NEAR),
+    Law("select, distinct", _select(FINE, signed=True, draws=2, distinct=True), EVEN, relations=(REPLACE,), tight=0.4, tight_at=NEAR),
+    Law("select over classes", lambda m: m.select(PARTS, [np.full(p.size, 0.4) for p in PARTS], rho=Fraction(1, 10), signed=True), BASE,
+        tight=0.1, tight_at=NEAR, needs_total=True),
+    *(Law(f"select_marginal, {score}", _select_marginal(score, FINE), EVEN, relations=(REPLACE,), tight_at=NEAR)
+      for score in MarginalScore),
+    *(Law(f"select_marginal, {score}, weighted", _select_marginal(score, Fraction(1, 10), weights=[3, 1], penalties=[0, 1], draws=2), EVEN,
+          tight=0.05, tight_at=NEAR, needs_total=True) for score in MarginalScore),
+    Law("select_marginal, floors", _select_marginal(MarginalScore.TOTAL, FINE, floors=[1, 0]), EVEN, relations=(REPLACE,),
+        tight=0.2, tight_at=NEAR),
+    Law("certify", lambda m: m.certify([X, BOTH], _answers([X, BOTH], 20), 20), np.array([[0, 0]] * 15 + [[1, 1]] * 5), needs_total=True),
+    Law("soft_argmin", lambda m: m.soft_argmin(LABELLED, Conjunctions(attributes=1), epsilon=Fraction(1, 20)), CLEAR[0],
+        relations=(REPLACE,), tight=0.7, tight_at=NEAR),
+    Law("mistakes", lambda m: m.mistakes(LABELLED, Conjunctions(attributes=1), (0,), epsilon=Fraction(1, 20)), CLEAR[0],
+        relations=(REPLACE,), tight_at=NEAR),
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------- laws by every path
+
+
+def resample_law() -> Row:
+    """Two slots, two queries and their negations: every coin and every draw. The charge is a curve, and rarely met."""
+    queries = Symmetric((all_of(Literal(0, 1)), all_of(Literal(0, 1), Literal(1, 1))))
+    rows = np.array([[0, 0], [0, 1], [1, 1], [1, 1]])
+    drawn, shares = [Choice(queries, 0), Choice(queries, 1, -1)], [np.array([0.6, 0.3])]
+    charged: list[Cost] = []
+
+    def run(table: np.ndarray, noise: Noise) -> Any:
+        meter = meter_on(table, noise=noise)
+        found = meter.resample([queries], shares, drawn, [True, False], kappa=Fraction(1, 8), gamma=Fraction(1), records=1)
+        charged.append(total_cost(meter.events))
+        return tuple((choice.index, choice.sign) for choice in found)
+
+    base = branches.law(partial(run, rows))
+    worst, runs = dict.fromkeys(RENYI_ORDERS, 0.0), 0
+    for other in neighbours_of(rows, REPLACE):
+        moved = branches.law(partial(run, other))
+        p, q = (np.array([law[o] for o in base]) for law in (base, moved))
+        runs += 1
+        for order in RENYI_ORDERS:
+            found = max(renyi(p, q, order), renyi(q, p, order))
+            worst[order] = max(worst[order], found / allowed(charged[0], order))
+    return _row("resample", REPLACE, worst, runs, 0.1, NEAR, alike=all(cost == charged[0] for cost in charged))
+
+
+@dataclass(frozen=True)
+class Adversary(Certifier):
+    """Looks at every rule and returns, of those within the gap, the first or the last: the worst that ties can do."""
+
+    last: bool
+    gap: int = 0
+
+    name: ClassVar[str] = "adversary"
+    condition: ClassVar[str | None] = None
+
+    def check(self, of: RuleClass) -> None:
+        """Any class."""
+
+    def solve(self, problem: Tilted) -> Certified:
+        worth = {rule: problem.value(rule) for rule in problem.of.rules()}
+        least = min(worth.values())
+        allowed = sorted(rule for rule, value in worth.items() if value <= least + self.gap)
+        rule = allowed[-1 if self.last else 0]
+        return Certified(rule, worth[rule] - self.gap)
+
+
+def argmin_law(meter: Meter, task: Task, of: RuleClass, certifier: Certifier, **settings: Any) -> dict[Rule, float]:
+    """The law of what ``Meter.argmin`` returns: the meter prepares everything once, and the rest is run for every value of the noise."""
+    prepared: list[Any] = []
+
+    def keep(how: Any, points: Any, by: Certifier, noise: Noise) -> Rule:
+        prepared.append((how, points))
+        return next(iter(of.rules()))
+
+    with standing_in(solve=keep):
+        meter.argmin(task, of, certifier=certifier, **settings)
+    total: dict[Any, float] = {}
+    how, points = prepared[0]
+    for outcome, chance in branches.paths(lambda noise: argmin.solve(how, points, certifier, noise)):
+        assert outcome is not None
+        total[outcome] = total.get(outcome, 0.0) + chance
+    assert 1 - sum(total.values()) < 1e-4
+    return total
+
+
+def worst_ratio(laws: Sequence[dict[Any, float]]) -> float:
+    """The largest log-ratio between two laws."""
+    outcomes = {outcome for law in laws for outcome in law}
+    return max(
+        math.log(max(one.get(o, 0.0), 1e-300) / max(other.get(o, 0.0), 1e-300))
+        for one, other in itertools.permutations(laws, 2)
+        for o in outcomes
+        if one.get(o, 0.0) > 1e-3  # rarer than that, the window's end shows
+    )
+
+
+def argmin_row(noise_on: str, weight: int, gap: int, epsilon: Fraction = Fraction(2)) -> Row:
+    """Pure epsilon, the order infinity, under adversarial ties: they may fall one way on a table and the other way on its neighbour."""
+    width = 1 if noise_on == "features" else None
+    of = Conjunctions(attributes=1, signed=False, width=width)
+    settings = {"epsilon": epsilon, "weight": weight, "gap": gap, "noise_on": noise_on}
+    laws = [argmin_law(meter_on(rows), LABELLED, of, Adversary(last, gap), **settings) for rows in CLEAR for last in (False, True)]
+    used = worst_ratio(laws) / float(epsilon)
+    tight = 0.9
+    held = tight < used <= 1 + 1e-3
+    said = (
+        f"log-ratio of {used:.4f} of epsilon, under adversarial ties" if held else f"the log-ratio is {used:.3f} times the epsilon charged"
+    )
+    return Row(
+        kind="law", subject=f"argmin, noise on {noise_on}, gap {gap}", relation=str(REPLACE), pair="every neighbour of a tiny table",
+        unit="of the charge", claimed=1.0, found=used, runs=len(laws), held=held, said=said,
+    )  # fmt: skip
+
+
+def checks() -> list[tuple[str, Callable[[], Row]]]:
+    """Every law, by name; each gives its row when it is called."""
+    found: list[tuple[str, Callable[[], Row]]] = []
+    for law in LAWS:
+        found.extend((f"{law.subject}, {relation}", partial(check_law, law, relation)) for relation in law.relations)
+    found.append(("resample", resample_law))
+    for noise_on, weight, gap in (("separators", 1, 0), ("features", 1, 0), ("separators", 1, 1)):
+        found.append((f"argmin on {noise_on}, gap {gap}", partial(argmin_row, noise_on, weight, gap)))
+    return found

@@ -1,0 +1,97 @@
+"""A whole release of an invented table as the front door makes it: COUNT if n is private, PLAY, make ROWS, CERTIFY."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from understudy.bundle.answers import Answers
+from understudy.front_door import CERTIFICATE_SHARE, TOTAL_SHARE
+from understudy.game import NoWatcher, Played
+from understudy.mechanisms.base import Brief, Mechanism, available_mechanisms
+from understudy.privacy import Budget, Meter, ProcessLedger
+from understudy.privacy.noise import Noise
+from understudy.queries.base import Neighbours
+from understudy.queries.workload import Workload
+from understudy.schema import Schema
+from understudy.sources.memory import MemorySource
+
+# How long a network trains and how many records answer a round change nothing that is charged: short plays audit the same verbs.
+SHORT: dict[str, dict[str, Any]] = {
+    "dqrs": {"rounds": 6, "samples": 2, "step": 0.5},
+    "gan-gradients-experimental": {"steps": 2, "rounds": 3},
+    "generator": {"steps": 2},
+    "querygan": {"steps": 2, "rounds": 5},
+    "fem": {"samples": 5},
+    "sepfem": {"samples": 5},
+    "oraclequery": {"samples": 5},
+    "rap": {"steps": 20, "relaxed_rows": 20},
+    "projection": {"steps": 20, "relaxed_rows": 20},
+}
+# Another way through a mechanism that asks for other verbs.
+VARIANTS: dict[str, tuple[str, dict[str, Any], tuple[Neighbours, ...]]] = {
+    "arp, adaptive": ("arp", {"adaptive": True, "rounds": 4}, tuple(Neighbours)),
+    "oraclequery, rspm": ("oraclequery", {"samples": 5, "rounds": 4, "learner": "rspm"}, (Neighbours.REPLACE_ONE,)),
+}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A mechanism, under a name."""
+
+    label: str
+    mechanism: Mechanism
+    relations: tuple[Neighbours, ...]
+
+
+def subjects(only: str | None = None) -> list[Subject]:
+    """All mechanisms that are installed, or one of them with its variants."""
+    kinds = available_mechanisms()
+    found = [Subject(name, kind(**SHORT.get(name, {})), kind.relations) for name, kind in kinds.items()]
+    found += [Subject(label, kinds[name](**parameters), relations) for label, (name, parameters, relations) in VARIANTS.items()]
+    return [subject for subject in found if only is None or subject.mechanism.name == only]
+
+
+@dataclass(frozen=True)
+class Released:
+    """What a play came to: all of it public."""
+
+    played: Played
+    codes: np.ndarray
+
+
+Watch = Callable[[Meter], Any]
+
+
+def release(
+    subject: Subject,
+    schema: Schema,
+    workload: Workload,
+    rows: np.ndarray,
+    relation: Neighbours,
+    rho: Fraction,
+    *,
+    seed: int,
+    noise: Noise | None = None,
+    source: MemorySource | None = None,
+    watch: Watch = lambda meter: meter,
+) -> tuple[Released, Any]:
+    """(what was released, the meter as it was watched); the public randomness is that of ``seed``."""
+    brief = Brief(schema=schema, workload=workload, neighbours=relation)
+    public = len(rows) if relation is Neighbours.REPLACE_ONE else None
+    certify = rho * CERTIFICATE_SHARE
+    subject.mechanism.check(brief)
+    chosen, allowed = subject.mechanism.settled(brief, Budget.zcdp(rho), rho - certify, public)
+    source = source or MemorySource(rows, schema)
+    meter = Meter(source, neighbours=relation, ledger=ProcessLedger(), play=allowed, certify=certify, label="audit", noise=noise)
+    watched, rng = watch(meter), np.random.default_rng(seed)
+    if relation is Neighbours.ADD_REMOVE_ONE:
+        watched.release_total(rho=watched.left * TOTAL_SHARE)
+    played = chosen.play(brief, watched, rng, NoWatcher())
+    codes = played.model.rows(watched.rows, rng)
+    watched.certify(list(workload), Answers(workload, codes).counts, len(codes))
+    return Released(played, codes), watched

@@ -1,0 +1,325 @@
+"""Statistical audits: many draws on a worst-placed pair of tables, against what was charged.
+
+Exact laws and replays trust the samplers to draw what they are asked for; here nothing is trusted. A promise says that for every event
+P(event) <= e^epsilon P'(event) + delta. An event is picked on some draws and tried on others: a lower bound on P and an upper bound
+on P' (Clopper and Pearson, 99.9% in all) give an epsilon that the software has at least. It must not exceed the one that was claimed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from understudy.audit.distributions import at_least, at_most
+from understudy.audit.laws import ADD, BOTH, LABELLED, REPLACE, TINY, X, Y, meter_on
+from understudy.audit.plays import Subject, release
+from understudy.audit.rows import Row
+from understudy.learning.conjunctions import Conjunctions
+from understudy.privacy import MarginalScore, Meter
+from understudy.privacy import events as ev
+from understudy.privacy.accountant import Cost, total_cost
+from understudy.privacy.budget import rho_for
+from understudy.privacy.noise import Noise
+from understudy.privacy.residuals import joint_l2
+from understudy.queries.base import Neighbours
+from understudy.queries.workload import marginals
+from understudy.sources.memory import MemorySource
+from understudy.tally import Counts
+
+EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2))
+DELTA = Fraction(1, 100)  # of the promises: a tiny one could not be told from 0 by so many draws
+DELTAS = (Fraction(0), Fraction(1, 1000), DELTA, Fraction(1, 20))
+DRAWS = 20_000
+MANY = 200  # draws in one call
+PLENTY = Cost(Fraction(10**9))
+MISS = 1e-3  # the chance that a claim which is kept is called broken, before it is looked at a second time
+CUTS = 60
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What was charged, as epsilon at a delta."""
+
+    cost: Cost
+    pure: Fraction | None  # an epsilon at delta 0, if there is one
+
+    @classmethod
+    def of(cls, events: tuple[ev.Event, ...]) -> Claim:
+        each = [_pure(event) for event in events]
+        return cls(total_cost(events), None if None in each else sum((e for e in each if e is not None), Fraction(0)))
+
+    def epsilon(self, delta: Fraction) -> float | None:
+        """The least of the bounds, or None when nothing is claimed at this delta."""
+        bounds = [] if self.pure is None else [self.pure]
+        found = _epsilon_at(self.cost, delta) if delta else None
+        return float(min([*bounds, *([] if found is None else [found])])) if bounds or found is not None else None
+
+
+@lru_cache(maxsize=4096)
+def _epsilon_at(cost: Cost, delta: Fraction) -> Fraction | None:
+    return cost.epsilon_at(delta)
+
+
+def _pure(event: ev.Event) -> Fraction | None:
+    match event:
+        case ev.DiscreteLaplace():
+            return event.l1 / event.scale
+        case ev.PerturbedArgmin():
+            return event.shift * event.slots / event.scale
+        case ev.ExponentialDraws():
+            return 2 * event.log_weight_shift * event.draws
+        case ev.PureDP():
+            return event.epsilon
+    return None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The event that speaks most against a claim: what was claimed at that delta, and the epsilon that there is at least."""
+
+    delta: Fraction
+    claimed: float
+    found: float
+
+
+def evidence(here: np.ndarray, there: np.ndarray, claim: Claim) -> Evidence:
+    """Picks events on the first fifth of the draws and tries them on the rest."""
+    split = len(here) // 5
+    claims = [(delta, claimed) for delta in DELTAS if (claimed := claim.epsilon(delta)) is not None]
+    level = MISS / (4 * len(claims))  # two bounds, both ways round, at each delta
+    found = []
+    for one, other in ((here, there), (there, here)):
+        events = _events(np.concatenate([one[:split], other[:split]]))
+        hits = np.array([[event(one[:split]).sum(), event(other[:split]).sum()] for event in events])
+        p, q = (np.maximum(hits, 0.5) / split).T
+        spread = 3 * np.sqrt(
+            (1 - p) / (p * split) + (1 - q) / (q * split)
+        )  # of the log of a ratio: rare events promise much and show little
+        for delta, claimed in claims:
+            above = np.maximum(p - float(delta), 1e-9)
+            best = events[int(np.argmax(np.log(above / q) - spread * p / above))]
+            low = at_least(int(best(one[split:]).sum()), len(one) - split, level) - float(delta)
+            high = at_most(int(best(other[split:]).sum()), len(other) - split, level)
+            found.append(Evidence(delta, claimed, max(0.0, math.log(low / high)) if low > 0 else 0.0))
+    return max(found, key=lambda e: (e.found - e.claimed) / max(e.claimed, 1e-9))
+
+
+Event = Callable[[np.ndarray], np.ndarray]
+
+
+def _events(seen: np.ndarray) -> list[Event]:
+    """Single values if there are few, and everything to one side of a cut."""
+    values = np.unique(seen)
+    single = [lambda s, v=v: s == v for v in values] if len(values) <= CUTS else []
+    cuts = values if len(values) <= CUTS else np.unique(np.quantile(seen, np.linspace(0.005, 0.995, CUTS)))
+    return [*single, *(lambda s, c=c: s >= c for c in cuts), *(lambda s, c=c: s < c for c in cuts)]
+
+
+# ---------------------------------------------------------------------- verbs
+
+LONELY = (np.array([[0, 0]] * 20), np.array([[0, 0]] * 19 + [[1, 0]]))  # one row decides whether a cell is occupied
+EVEN = (np.array([[0, 0]] * 10 + [[1, 1]] * 10), np.array([[0, 0]] * 11 + [[1, 1]] * 9))
+ACROSS = (np.array([[0, 0]] * 20), np.array([[0, 0]] * 19 + [[1, 1]]))
+FEWER = (np.array([[0, 0]] * 20), np.array([[0, 0]] * 19))
+ONE_MORE = (np.array([[0, 0]] * 19 + [[1, 1]]), np.array([[0, 0]] * 19))
+WRONG = (np.array([[0, 0]] * 6), np.array([[0, 0]] * 5 + [[0, 1]]))  # labels: one mistake more
+TABLES = {
+    "lonely": LONELY, "even": EVEN, "across": ACROSS, "one fewer": FEWER, "one more": ONE_MORE, "another label": WRONG,
+}  # fmt: skip
+RULES = Conjunctions(attributes=1, signed=False)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb as numbers to look at: ``ask(meter, price, many)`` gives so many independent ones.
+
+    Its price is an epsilon (pure) or the rho of (epsilon, DELTA). Verbs that can be asked for many draws at once are; ``single``
+    ones cannot.
+    """
+
+    name: str
+    ask: Callable[[Meter, Fraction, int], Any]
+    pairs: tuple[str, ...]
+    pure: bool = False
+    single: bool = False
+    relation: Neighbours = REPLACE
+    total: bool = False  # whether a private n must be released first, for next to nothing
+
+
+def _gaps(m: Meter, rho: Fraction, many: int) -> list[int]:
+    return [int(found.counts[0] - found.counts[1]) for found in m.measure_all([X] * many, rho=rho * many)]
+
+
+def _both_gaps(m: Meter, rho: Fraction, many: int) -> list[int]:
+    found = m.measure_all([X, Y] * many, rho=rho * many)
+    return [sum(int(f.counts[0] - f.counts[1]) for f in found[i : i + 2]) for i in range(0, 2 * many, 2)]
+
+
+def _firsts(m: Meter, rho: Fraction, many: int) -> list[int]:
+    return [int(found.counts[0]) for found in m.measure_all([X] * many, rho=rho * many)]
+
+
+def _kept(m: Meter, rho: Fraction, many: int) -> list[int]:
+    """The first cell if it was kept, or the threshold."""
+    return [
+        int(f.counts[0]) if len(f.counts) and f.keys is not None and f.keys[0] == 0 else int(f.threshold or 0)
+        for f in m.measure_all([BOTH] * many, rho=rho * many, sparse=True, kept=1)
+    ]
+
+
+def _residuals(m: Meter, rho: Fraction, many: int) -> list[int]:
+    price = joint_l2([X, Y], [Fraction(8), Fraction(8)], m.neighbours) / 2
+    sigma = Fraction(math.ceil(8 * math.sqrt(price / rho) * 16) + 1, 16)
+    found = m.measure_residuals([X, Y] * many, sigmas=[sigma] * (2 * many))
+    return [int(found[i].counts[0] + found[i + 1].counts[0]) for i in range(0, 2 * many, 2)]
+
+
+def _tilted(m: Meter, rho: Fraction, many: int) -> list[int]:
+    counts = m.measure_tilted([X], [np.array([1, 1])], [0, 2, 7], rho=rho).counts
+    return [int(counts[0] - counts[1])]
+
+
+def _choices(parts: list[Any], shares: list[np.ndarray], **how: Any) -> Callable[[Meter, Fraction, int], list[int]]:
+    """A number for each candidate."""
+    return lambda m, rho, many: [
+        choice.sign * (10 * choice.part.columns[0] + choice.index + 1)
+        for choice in m.select(parts, shares, rho=rho * many, draws=many, **how)
+    ]
+
+
+def _distinct(m: Meter, rho: Fraction, many: int) -> list[int]:
+    one, two = m.select([X], [HALVES], rho=rho, signed=True, draws=2, distinct=True)
+    return [one.sign * (one.index + 1) + 10 * two.sign * (two.index + 1)]
+
+
+def _marginals(score: MarginalScore) -> Callable[[Meter, Fraction, int], list[int]]:
+    answers = [Counts(2, np.array([10, 10])), Counts(2, np.array([12, 8]))]
+    return lambda m, rho, many: m.select_marginal([X, Y], answers, 20, rho=rho * many, draws=many, score=score)
+
+
+def _argmin(of: Conjunctions) -> Callable[[Meter, Fraction, int], list[int]]:
+    return lambda m, epsilon, many: [len(m.argmin(LABELLED, of, epsilon=epsilon, certifier="listing", weight=10))]
+
+
+HALVES = np.array([0.5, 0.5])
+APART = [np.array([0.4, 0.6]), np.array([0.6, 0.4])]
+ALL = ("even", "lonely", "across")
+RULED = ("another label", "across")
+NARROW = Conjunctions(attributes=1, signed=False, width=1)
+VERBS: tuple[Verb, ...] = (
+    Verb("measure", _gaps, ALL),
+    Verb("measure_all", _both_gaps, ALL),
+    Verb("measure, private n", _firsts, ("one fewer", "one more"), relation=ADD),
+    Verb("measure, sparse", _kept, ALL),
+    Verb("release_total", lambda m, r, _: [int(m.release_total(rho=r).counts[0])], ("one fewer", "one more"), relation=ADD, single=True),
+    Verb("measure_residuals", _residuals, ALL),
+    Verb("measure_tilted", _tilted, ALL, single=True),
+    Verb("select", _choices([X, Y], APART), ALL),
+    Verb("select, signed", _choices([X], [HALVES], signed=True), ALL),
+    Verb("select, distinct", _distinct, ALL, single=True),
+    Verb("select, private n", _choices([X], [HALVES], signed=True), ("one more", "one fewer"), relation=ADD, total=True),
+    *(Verb(f"select_marginal, {score}", _marginals(score), ALL) for score in MarginalScore),
+    Verb("certify", lambda m, r, _: [m.certify([X], [Counts(2, np.array([20, 0]))], 20).noisy_largest_error], ALL, single=True),
+    Verb("soft_argmin", lambda m, e, _: [len(m.soft_argmin(LABELLED, RULES, epsilon=e))], RULED, pure=True, single=True),
+    Verb("mistakes", lambda m, e, _: [m.mistakes(LABELLED, RULES, (0,), epsilon=e)[0]], RULED, pure=True, single=True),
+    Verb("argmin, separators", _argmin(RULES), RULED, pure=True, single=True),
+    Verb("argmin, features", _argmin(NARROW), RULED, pure=True, single=True),
+)
+
+
+@lru_cache(maxsize=64)
+def rho_of(epsilon: Fraction) -> Fraction:
+    """The rho of (epsilon, DELTA)."""
+    return rho_for(epsilon, DELTA)
+
+
+def price(verb: Verb, epsilon: Fraction) -> Fraction:
+    return epsilon if verb.pure else rho_of(epsilon)
+
+
+def drawn(verb: Verb, rows: np.ndarray, epsilon: Fraction, draws: int, noise: Noise | None = None) -> tuple[np.ndarray, Claim]:
+    """So many draws of a verb on a table, and what one of them claims."""
+    source, given = MemorySource(rows, TINY), price(verb, epsilon)
+    settings: dict[str, Any] = {"noise": noise, "source": source, "play": PLENTY, "certify": given}
+
+    def meter() -> Meter:
+        made = meter_on(rows, verb.relation, **settings)
+        if verb.total:
+            made.release_total(rho=10**6)
+        return made
+
+    one = meter()
+    before = len(one.events)
+    verb.ask(one, given, 1)
+    claim = Claim.of(one.events[before:])
+    found: list[float] = []
+    while len(found) < draws:
+        if verb.name == "certify":  # which a meter does once
+            one = meter()
+        found.extend(verb.ask(one, given, 1 if verb.single else min(MANY, draws - len(found))))
+    return np.asarray(found, float), claim
+
+
+def verb_row(verb: Verb, pair: str, epsilon: Fraction, draws: int = DRAWS, noise: Noise | None = None) -> Row:
+    here, there = TABLES[pair]
+
+    def look() -> Evidence:
+        (one, claim), (other, also) = (drawn(verb, rows, epsilon, draws, noise) for rows in (here, there))
+        assert claim == also
+        return evidence(one, other, claim)
+
+    return _row(verb.name, verb.relation, pair, epsilon, draws, look)
+
+
+def _row(subject: str, relation: Neighbours, pair: str, epsilon: Fraction, draws: int, look: Callable[[], Evidence]) -> Row:
+    found = look()
+    again = found.found > found.claimed
+    if again:  # one in a thousand sound claims looks broken: only what is seen twice, on fresh draws, counts
+        found = look()
+    held = found.found <= found.claimed
+    said = "seen twice, on fresh draws" if not held else "seen once, and not on fresh draws" if again else ""
+    return Row(
+        kind="statistical", subject=subject, relation=str(relation), pair=f"{pair}, epsilon {float(epsilon):g}",
+        unit=f"epsilon at delta {float(found.delta):g}", claimed=found.claimed, found=found.found, runs=draws, held=held, said=said,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------- mechanisms
+
+PLAYED = ("lonely", "even")
+FEWEST = 200  # releases of a mechanism on either side
+
+
+def mechanism_row(
+    subject: Subject, pair: str, epsilon: Fraction, seconds: float = 0.0, plays: int | None = None, noise: Noise | None = None
+) -> Row:
+    """Whole releases, so many or as many as fit into about so many seconds: what the rows' share of one value is."""
+    here, there = TABLES[pair]
+    work, rho = marginals(TINY, k=2), rho_of(epsilon)
+    sources = [MemorySource(rows, TINY) for rows in (here, there)]  # read once: they give counts, whoever asks
+
+    def play(side: int) -> tuple[float, Claim]:
+        released, meter = release(subject, TINY, work, (here, there)[side], REPLACE, rho, seed=0, noise=noise, source=sources[side])
+        return float(released.played.model.shares(X)[1]), Claim.of(meter.events)
+
+    _, claim = play(0)  # also compiles what is not compiled yet
+    if plays is None:
+        started = time.perf_counter()
+        for _ in range(5):
+            play(0)
+        plays = int(min(DRAWS, max(FEWEST, seconds / 2 / ((time.perf_counter() - started) / 5))))
+
+    count = plays
+
+    def look() -> Evidence:
+        one, other = (np.array([play(side)[0] for _ in range(count)]) for side in (0, 1))
+        return evidence(one, other, claim)
+
+    return _row(subject.label, REPLACE, pair, epsilon, count, look)

@@ -1,0 +1,87 @@
+"""``understudy audit``: whether this installed build keeps its privacy claims, on invented tables. Needs no data, costs nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.markup import escape
+from rich.table import Table
+
+from understudy.audit.rows import Row, breaches
+from understudy.audit.running import plan, run
+from understudy.bundle.attachment import attach, check_can_attach, statement
+from understudy.cli.plain import err, json_option, out, speaks_plainly
+from understudy.cli.progress import RichWatcher
+
+PROCESSES = 2
+
+
+@click.command()
+@click.option("--mechanism", help="Only this one, and not the verbs that all of them share.")
+@click.option("--quick", is_flag=True, help="Fewer pairs and draws: a minute or two instead of about twenty.")
+@click.option("--attach", "folder", help="Write the result into a release FOLDER of this same version; 'verify' shows it.")
+@json_option
+@speaks_plainly
+def audit(mechanism: str | None, quick: bool, folder: str | None, as_json: bool) -> None:
+    """Try to break this build's privacy claims on invented tables: replays on neighbours, exact laws, many draws."""
+    if folder is not None:
+        check_can_attach(Path(folder))
+    rows = _run(mechanism, quick, quiet=as_json)
+    made = statement([row.to_dict() for row in rows], quick=quick, mechanism=mechanism)
+    if folder is not None:
+        attach(Path(folder), made)
+    held = not breaches(rows)
+    if as_json:
+        print(json.dumps({"held": held, **made}))
+    else:
+        _show(rows)
+        out.print(_verdict(rows), style="green" if held else "bold red", markup=False, soft_wrap=True)
+        if folder is not None:
+            out.print(
+                f"Attached to {folder}; it is a statement about this software, not about that release's rows.", markup=False, soft_wrap=True
+            )
+    sys.exit(0 if held else 1)
+
+
+def _run(mechanism: str | None, quick: bool, quiet: bool) -> list[Row]:
+    """All rows, in the order of the plan."""
+    checks = plan(mechanism, quick)
+    found: dict[int, Row] = {}
+    with RichWatcher(err, quiet=quiet) as watcher:
+        watcher.stage("auditing", len(checks))
+        for place, row in run(mechanism, quick, min(PROCESSES, os.cpu_count() or 1)):
+            found[place] = row
+            watcher.step(f"{row.kind} {escape(row.subject)}")
+    return [found[place] for place in sorted(found)]
+
+
+def _show(rows: Sequence[Row]) -> None:
+    """One line for each mechanism or verb and kind of check: the closest of its rows, or all that are broken."""
+    table = Table(box=None)
+    for heading in ("subject", "check", "checks", "runs", "claimed", "found at most", "unit", ""):
+        table.add_column(heading)
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.subject, row.kind), []).append(row)
+    for (subject, kind), group in groups.items():
+        closest = max(group, key=lambda row: row.found / row.claimed if row.claimed else 0.0)
+        for i, row in enumerate(breaches(group) or [closest]):
+            named = (escape(subject), kind, str(len(group)), f"{sum(r.runs for r in group):,}") if i == 0 else ("", "", "", "")
+            verdict = (
+                "[green]held[/green]" if row.held else f"[red]BREACH[/red] {escape(row.relation)}, {escape(row.pair)}: {escape(row.said)}"
+            )
+            table.add_row(*named, f"{row.claimed:.4g}", f"{row.found:.4g}", row.unit, verdict)
+    out.print(table)
+
+
+def _verdict(rows: Sequence[Row]) -> str:
+    broken = breaches(rows)
+    if broken:
+        subjects = ", ".join(dict.fromkeys(row.subject for row in broken))
+        return f"{len(broken)} of {len(rows)} checks found a breach: {subjects}. Do not release with this build; please report it."
+    return f"All {len(rows)} checks held. That is evidence about this software, not a proof; the proofs are in PROOFS.md."

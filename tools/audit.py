@@ -1,0 +1,210 @@
+"""``make audit``: the whole battery, and docs/audit.md from what it came to.
+
+Runs the tests (quick and slow), the audit of the installed build, and, where they are there, the planted mutants and the attacks. A part
+writes JSON: ``{"cases": n, "misses": m, "said": "a few words", "rows": [{...}, ...]}``, rows all with the same keys.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "audit.md"
+# What we hold ourselves to: test, bar.
+BATTERY = {
+    "replay audit": "every mechanism x 200 neighbouring pairs: run on D with outputs recorded, replay on D'; control flow identical and "
+    "every meter verb's measured sensitivity <= the declared one",
+    "exact small-domain law": "for each meter verb, the full output law on a tiny domain by enumeration: Renyi divergence <= claim at "
+    "orders 1.01, 2, 8, 64, and > 0.9 of it where the bound is tight",
+    "statistical audit": ">= 200 (verb or mechanism) x pair x epsilon in {0.5, 1, 2}: 20,000 draws, Clopper-Pearson lower bound <= claim "
+    "at 99.9%",
+    "planted mutants": ">= 20 deliberately broken variants: 100% caught by the lines above",
+    "sampler fit": "discrete Gaussian, discrete Laplace, exponential mechanism: correct law passes, 10% less and more noise fail",
+    "kill -9": "200 random instants during releases: the ledger never under-counts; a reserved charge is spent for ever",
+    "power loss": "fsync ordering under a fault-injecting file layer: same",
+    "concurrency": "8 processes, one ledger, budget for exactly 400 charges: exactly 400 granted",
+    "fuzz": "2,000 CSVs, 500 Parquet files, 500 parameter sets: no traceback, no cell value in any message, nothing charged for a "
+    "refused call",
+    "neighbour silence": "200 pairs differing in one bad cell: identical logs, exit code, messages, output schema",
+    "solver faults": "100 injected time-outs, infeasibles, wrong optima, killed processes: release still correct (oracle as "
+    "post-processing) or refused (oracle inside the room)",
+    "web page": "foreign Host/Origin, no token, traversal, oversize upload, decompression bomb, `<script>` column name, formula cell: all "
+    "refused or escaped",
+}
+KINDS = {"replay": "replay audit", "law": "exact small-domain law", "statistical": "statistical audit"}
+WEB = (
+    "There is no web page: a report is a static file and a CSV is exported on request. What applies to them is tested; "
+    "the rest has no place to happen."
+)
+PARTS = {"tools.mutants": "planted mutants", "tools.attacks": "attacks"}
+
+
+@dataclass
+class Line:
+    """One row of the battery: cases, those that went wrong, and words."""
+
+    cases: int = 0
+    misses: int = 0
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> str:
+        return "not run" if not self.cases and not self.misses else "NOT met" if self.misses else "met"
+
+
+@dataclass(frozen=True)
+class Tests:
+    """What pytest's own record says."""
+
+    ran: int
+    failed: tuple[str, ...]
+    lines: Mapping[str, Line]
+
+
+def read_tests(record: Path) -> Tests:
+    """Notes of the battery from a junit file. A row is met only if every test that notes it passed."""
+    lines: dict[str, Line] = {}
+    ran, failed = 0, []
+    for case in ET.parse(record).iter("testcase"):  # noqa: S314
+        ran += 1
+        broken = case.find("failure") is not None or case.find("error") is not None
+        if broken:
+            failed.append(f"{case.get('classname')}::{case.get('name')}")
+        for noted in case.iter("property"):
+            if noted.get("name") == "battery":
+                row, cases, said = (noted.get("value") or "").split("|", 2)
+                line = lines.setdefault(row, Line())
+                line.cases += int(cases)
+                line.misses += broken
+                line.said.append(said)
+    return Tests(ran, tuple(failed), lines)
+
+
+def read_audit(found: Mapping[str, Any]) -> dict[str, Line]:
+    """The rows of ``understudy audit --json``, by kind."""
+    lines = {row: Line() for row in KINDS.values()}
+    counted = {"replay": "pairs", "law": "neighbours", "statistical": "draws or releases on either side"}
+    for kind, row in KINDS.items():
+        these = [r for r in found["rows"] if r["kind"] == kind]
+        line = lines[row]
+        line.cases = sum(r["runs"] for r in these) if kind == "replay" else len(these)
+        line.misses = sum(not r["held"] for r in these)
+        closest = max((r["found"] / r["claimed"] for r in these if r["claimed"]), default=0.0)
+        runs = sum(r["runs"] for r in these)
+        line.said = [f"`understudy audit`: {len(these)} checks, {runs:,} {counted[kind]}, at most {closest:.3f} of what is claimed"]
+        line.said += [f"BREACH: {r['subject']}, {r['relation']}, {r['pair']}: {r['said']}" for r in these if not r["held"]]
+    return lines
+
+
+def page(tests: Tests, audit: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]], minutes: float) -> str:
+    """docs/audit.md."""
+    lines = {row: tests.lines.get(row, Line()) for row in BATTERY}
+    for row, line in read_audit(audit).items():
+        line.misses += lines[row].misses
+        lines[row] = line
+    if "planted mutants" in parts:
+        made = parts["planted mutants"]
+        lines["planted mutants"] = Line(made["cases"], made["misses"], [made["said"]])
+    lines["web page"].said.insert(0, WEB)
+    met = all(line.verdict == "met" for line in lines.values()) and not tests.failed
+    text = [
+        "# The audit",
+        "",
+        f"Written by `make audit` on {datetime.now(UTC):%Y-%m-%d}: understudy {version('understudy')}, Python "
+        f"{sys.version.split()[0]}, {os.cpu_count()} cores, {minutes:.0f} minutes in all. {tests.ran:,} tests ran, "
+        f"{len(tests.failed)} of them failed. " + ("Every row is met." if met else "Not every row is met."),
+        "",
+        "| test | bar | found | cases | misses | verdict |",
+        "|---|---|---|---|---|---|",
+        *(_line(row, bar, lines[row]) for row, bar in BATTERY.items()),
+        "",
+        "Misses are cases that did not come out as they must. Anybody can run the audit of the installed build alone, "
+        "with `understudy audit`, and attach it to a release ([trust.md](trust.md)).",
+    ]
+    if tests.failed:
+        text += ["", "## Tests that failed", "", *(f"- `{name}`" for name in tests.failed)]
+    text += ["", "## Audit of the build", "", *table([_shown(row) for row in audit["rows"]])]
+    for name, made in parts.items():
+        text += ["", f"## {name.capitalize()}", "", f"{made['said']} {made['cases']:,} cases, {made['misses']} misses.", ""]
+        text += table(made.get("rows", []))
+    return "\n".join(text) + "\n"
+
+
+def _line(row: str, bar: str, line: Line) -> str:
+    found = cell("; ".join(shortened(line.said)))
+    return f"| {row} | {cell(bar)} | {found} | {line.cases:,} | {line.misses} | {line.verdict} |"
+
+
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    figures = {"claimed": f"{row['claimed']:.4g}", "found": f"{row['found']:.4g}", "verdict": "held" if row["held"] else "BREACH"}
+    return {**{name: row[name] for name in ("kind", "subject", "relation", "pair", "unit")}, "runs": f"{row['runs']:,}", **figures}
+
+
+def shortened(said: Sequence[str], most: int = 4) -> list[str]:
+    """The first few words of many, each once."""
+    different = list(dict.fromkeys(said))
+    return different if len(different) <= most else [*different[:most], f"and {len(different) - most} more"]
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not rows:
+        return []
+    names = list(rows[0])
+    lines = [names, ["---"] * len(names), *([str(row.get(name, "")) for name in names] for row in rows)]
+    return ["| " + " | ".join(map(cell, line)) + " |" for line in lines]
+
+
+def cell(text: str) -> str:
+    return " ".join(str(text).replace("|", "\\|").split())
+
+
+def run_part(module: str, place: Path) -> dict[str, Any] | None:
+    """A part that others may have added; None where it is not there."""
+    if importlib.util.find_spec(module) is None:
+        return None
+    file = place / f"{module}.json"
+    code = subprocess.run([sys.executable, "-m", module, "--json", str(file)], cwd=ROOT).returncode
+    if not file.exists():
+        return {"cases": 0, "misses": 1, "said": f"It ended with exit code {code} and said nothing.", "rows": []}
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def main() -> int:
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--quick", action="store_true", help="the quick half only, to try the machinery; the page is not written")
+    quick = asked.parse_args().quick
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        record = place / "tests.xml"
+        chosen = ["-m", "not slow"] if quick else []
+        subprocess.run([sys.executable, "-m", "pytest", "-n", "2", f"--junitxml={record}", *chosen], cwd=ROOT)
+        tests = read_tests(record)
+        command = [sys.executable, "-m", "understudy", "audit", "--json", *(["--quick"] if quick else [])]
+        audit = json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout)
+        parts = {name: made for module, name in PARTS.items() if (made := run_part(module, place)) is not None}
+    made = page(tests, audit, parts, (time.monotonic() - started) / 60)
+    if quick:
+        print(made)
+    else:
+        PAGE.write_text(made, encoding="utf-8")
+        print(f"Wrote {PAGE.relative_to(ROOT)}.")
+    return 1 if tests.failed or not audit["held"] or any(part["misses"] for part in parts.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
