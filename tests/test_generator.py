@@ -7,6 +7,7 @@ import importlib.util
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -324,3 +325,28 @@ def test_a_generator_learns_dependence_that_independent_columns_miss() -> None:
         made = us.release(small_table(), schema=SMALL, workload=work, epsilon=20, mechanism=name, seed=0)
         error[name] = made.certificate.noisy_largest_error
     assert error["generator"] < error["independent"] / 2
+
+
+# ---------------------------------------------------------------------- slopes that are not kept
+
+
+def test_a_bundle_may_lack_only_the_measurements_that_its_mechanism_does_not_keep(tmp_path: Path) -> None:
+    work = marginals(SMALL, k=2)
+    made = us.release(
+        small_table(), schema=SMALL, workload=work, epsilon=1, mechanism="gan-gradients-experimental", parameters={"rounds": 3, "steps": 2}
+    )
+    assert all(check.holds for check in us.verify(made.save(tmp_path / "sound")))
+    forged = us.release(small_table(), schema=SMALL, workload=work, epsilon=1, mechanism="gaussian")
+    for manifest, change in (
+        (made.manifest, {"l2_squared": 2}),
+        (made.manifest, {"what": "certify"}),
+        (forged.manifest, {"what": "tilt over 3 marginals"}),
+        (forged.manifest, {"what": "certify"}),
+    ):
+        events = [dict(event) for event in manifest["events"]]
+        place = 0 if "l2_squared" in change or manifest is forged.manifest else 1
+        events[place] |= change
+        one = made if manifest is made.manifest else forged
+        bundle = replace(one, manifest={**manifest, "events": events}).save(tmp_path / str(len(list(tmp_path.iterdir()))))
+        failed = [check.claim for check in us.verify(bundle) if not check.holds]
+        assert any("each charge its measurement" in claim for claim in failed), change

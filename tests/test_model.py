@@ -23,6 +23,7 @@ from understudy.errors import BundleError, NotSupported, ParameterError
 from understudy.queries.condition import Condition
 from understudy.queries.relaxed import Chances
 from understudy.synthesis.mixture import Mixture
+from understudy.tally import CodedRows
 
 CELLS = np.asarray(list(itertools.product(*(range(size) for size in SMALL.shape))), np.int32)
 CONDITIONS = ["a = 1", "a != 0 and c", "b >= 2 or a = 0", "not (a = 2 or b in (0, 3))", "a = 1 and (b = 0 or c)"]
@@ -104,6 +105,39 @@ def test_the_bound_for_new_rows_is_the_certificate_and_a_public_distance(release
         shape = tuple(SMALL.shape[c] for c in pair)
         flat = [np.bincount(np.ravel_multi_index(rows[:, pair].T, shape), minlength=np.prod(shape)) / len(rows) for rows in (truth, made)]
         assert np.abs(flat[0] - flat[1]).max() <= released.alpha_of(drawn)
+
+
+def test_the_bound_is_a_sum_and_wants_rows_of_the_same_schema(released: Release) -> None:
+    near = released.sample(300, seed=1)
+    gap = max(
+        np.abs(part.counts(CodedRows(near.codes, SMALL.shape)).dense() / 300 - own.dense() / len(released.codes)).max()
+        for part, own in zip(released.workload, released.answers().counts, strict=True)
+    )
+    assert 0 < gap < 0.5 and released.alpha_of(near) == pytest.approx(released.certificate.alpha + gap)
+    for codes in (near.codes[:, :2], near.codes + 5, -near.codes - 1, near.codes[:0]):
+        object.__setattr__(near, "codes", codes)
+        with pytest.raises(ParameterError, match="another schema"):
+            released.alpha_of(near)
+
+
+def test_a_condition_that_no_query_is_about_is_doubtful_however_common() -> None:
+    made = us.release(small_table(), schema=SMALL, workload="1-way", epsilon=5, mechanism="projection", parameters={"relaxed_rows": 20})
+    assert made.sample_where("a = 0", 5).doubtful is None
+    both = made.sample_where("a = 0 and c = 0", 5)
+    assert both.share > made.certificate.alpha and "No query of the workload" in str(both.doubtful)
+
+
+def test_verify_notices_a_model_that_the_rows_were_not_drawn_from(released: Release, tmp_path: Path) -> None:
+    place = released.save(tmp_path / "r")
+    other = mixture(60, seed=9)
+    save_model(other, place / MODEL_FILE)
+    rehash(place)
+    (broken_check,) = [check for check in us.verify(place) if not check.holds]
+    assert "draw from the model" in broken_check.claim
+    save_file({"chances": other.chances.values}, str(place / MODEL_FILE), metadata={"schema": "0" * 64})
+    rehash(place)
+    with pytest.raises(BundleError):
+        us.Release.load(place)
 
 
 @pytest.mark.parametrize("rows", [0, -1, True, 2.5, 10**12, "7"])

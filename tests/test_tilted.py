@@ -16,15 +16,16 @@ from understudy.audit.laws import ADD, BASE, RECORDS, REPLACE, TINY, neighbours_
 from understudy.audit.laws import RENYI_ORDERS as ORDERS
 from understudy.checks import BASKET, SMALL, small_table, source_kinds
 from understudy.errors import BudgetRefused, NotSupported, ParameterError
-from understudy.privacy import Meter, Tilt, Tilted
+from understudy.privacy import Meter, ProcessLedger, Tilt, Tilted
 from understudy.privacy import events as ev
-from understudy.privacy.accountant import cost_of
+from understudy.privacy.accountant import Cost, cost_of
 from understudy.privacy.tilted import LARGEST_LEVEL, LARGEST_WEIGHT
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Literal, Symmetric, all_of
 from understudy.queries.workload import marginals
 from understudy.schema import Schema
+from understudy.sources.memory import MemorySource
 from understudy.tally import CodedRows
 
 X, Y, BOTH = Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"]), Marginal.of(TINY, ["y", "x"])
@@ -202,3 +203,58 @@ def test_more_cells_than_can_be_held_are_refused_before_any_charge() -> None:
     with pytest.raises(NotSupported, match="at most"):
         meter.measure_tilted([Marginal.of(wide, ["a", "b"])], [np.zeros(1, int)], [1], rho=Fraction(1))
     assert meter.events == ()
+
+
+def test_numbers_of_numpy_in_a_marginal_never_wrap() -> None:
+    """A size of uint8(16) squared is 0 there: all cells would fall onto the same few, for the price of one."""
+    schema = Schema.from_domain({"x": 16, "y": 16})
+    source = MemorySource(np.zeros((4, 2), np.int64), schema)
+    for kind in (np.uint8, np.int8, np.int64):
+        part = Marginal((0, 1), (kind(16), kind(16)))
+        meter = Meter(source, neighbours=REPLACE, ledger=ProcessLedger(), play=Cost(Fraction(1)), certify=Fraction(1), label="t")
+        found = meter.measure_tilted([part] * 3, [np.ones(256, np.int64)] * 3, [1, 1, 1], rho=Fraction(1))
+        assert found.tilt.size == 3 * 256 == len(found.counts)
+        assert all(type(size) is int for one in found.tilt.parts for size in one.shape)
+    for shape in ((16.0, 16.0), ("16", "16"), (None, 16)):
+        with pytest.raises(ParameterError):
+            meter.measure_tilted([Marginal((0, 1), shape)], [np.ones(256, np.int64)], [1, 1, 1], rho=Fraction(1))
+
+
+@pytest.mark.parametrize("relation", [REPLACE, ADD])
+def test_a_marginal_that_is_named_twice_is_paid_for_twice(relation: Neighbours) -> None:
+    part = Marginal.of(TINY, ["x"])
+    tilt = Tilt((part, part, part), np.ones(6, np.int64), np.array([0, 0, 0, 0, 0, 0, 5]))
+    here, there = (
+        by_definition(tilt, np.array(rows)) for rows in ([[0, 0], [0, 0]], [[0, 0], [1, 0]] if relation is REPLACE else [[0, 0]])
+    )
+    assert int(((here - there) ** 2).sum()) == tilt.l2_squared(relation) == (150 if relation is REPLACE else 75)
+
+
+def test_a_relation_written_as_text_costs_no_less() -> None:
+    tilt = Tilt((Marginal.of(TINY, ["x"]),), np.ones(2, np.int64), np.array([1, 1, 1]))
+    assert tilt.l2_squared("replace-one") == tilt.l2_squared(REPLACE)  # type: ignore[arg-type]
+    source = MemorySource(BASE, TINY)
+    meter = Meter(source, neighbours="replace-one", ledger=ProcessLedger(), play=Cost(Fraction(1)), certify=Fraction(1), label="t")  # type: ignore[arg-type]
+    assert meter.neighbours is REPLACE
+
+
+@pytest.mark.parametrize(
+    ("weights", "levels"),
+    [
+        ([np.array([-LARGEST_WEIGHT - 1, 0])], [1, 1, 1]),
+        ([np.array([LARGEST_WEIGHT + 1, 0])], [1, 1, 1]),
+        ([np.array([0, 0])], [[1], [1, 2], 1]),
+    ],
+)
+def test_weights_and_levels_out_of_range_are_refused(weights: Any, levels: Any) -> None:
+    with pytest.raises(ParameterError):
+        meter_on(BASE).measure_tilted([Marginal.of(TINY, ["x"])], weights, levels, rho=Fraction(1, 2))
+
+
+def test_cells_are_limited_in_all_and_not_one_by_one() -> None:
+    schema = Schema.from_domain({"x": 4000, "y": 4000})
+    wide = Marginal((0, 1), (4000, 4000))  # just below what can be handled
+    source = MemorySource(np.zeros((2, 2), np.int64), schema)
+    meter = Meter(source, neighbours=REPLACE, ledger=ProcessLedger(), play=Cost(Fraction(1)), certify=Fraction(1), label="t")
+    with pytest.raises(NotSupported, match="32,000,000 cells"):
+        meter.measure_tilted([wide, wide], [np.zeros(0)] * 2, [1], rho=Fraction(1))

@@ -51,6 +51,7 @@ WEB = (
     "the rest has no place to happen."
 )
 PARTS = {"tools.mutants": "planted mutants", "tools.attacks": "attacks"}
+PLOT = {"tools.attacks": ["--plot", str(PAGE.with_name("attacks.svg"))]}
 
 
 @dataclass
@@ -177,7 +178,7 @@ def run_part(module: str, place: Path) -> dict[str, Any] | None:
     if importlib.util.find_spec(module) is None:
         return None
     file = place / f"{module}.json"
-    code = subprocess.run([sys.executable, "-m", module, "--json", str(file)], cwd=ROOT).returncode
+    code = subprocess.run([sys.executable, "-m", module, "--json", str(file), *PLOT.get(module, [])], cwd=ROOT).returncode
     if not file.exists():
         return {"cases": 0, "misses": 1, "said": f"It ended with exit code {code} and said nothing.", "rows": []}
     return json.loads(file.read_text(encoding="utf-8"))
@@ -192,7 +193,7 @@ def main() -> int:
         place = Path(folder)
         record = place / "tests.xml"
         chosen = ["-m", "not slow"] if quick else []
-        subprocess.run([sys.executable, "-m", "pytest", "-n", "2", f"--junitxml={record}", *chosen], cwd=ROOT)
+        subprocess.run([sys.executable, "-m", "pytest", "-n", "2", "-o", "junit_family=xunit1", f"--junitxml={record}", *chosen], cwd=ROOT)
         tests = read_tests(record)
         command = [sys.executable, "-m", "understudy", "audit", "--json", *(["--quick"] if quick else [])]
         audit = json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout)

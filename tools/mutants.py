@@ -121,7 +121,14 @@ def main() -> None:
     missed = sum(one.caught_by is None for one in found)
     console.print(f"{len(found) - missed} of {len(found)} caught.")
     if asked.file:
-        Path(asked.file).write_text(json.dumps([vars(one) for one in found], indent=1) + "\n", encoding="utf-8")
+        rows = [{"mutant": one.what, "in": one.file, "caught by": one.caught_by or "NOTHING"} for one in found]
+        part = {
+            "cases": len(found),
+            "misses": missed,
+            "said": f"{len(found) - missed} of {len(found)} broken variants were caught.",
+            "rows": rows,
+        }
+        Path(asked.file).write_text(json.dumps(part, indent=1) + "\n", encoding="utf-8")
     sys.exit(1 if missed or not found else 0)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from understudy.queries.relaxed import Chances
@@ -33,7 +33,9 @@ class Sample:
         share: the share of the model's rows for which it holds. Rows are drawn under the condition, so none is thrown away; of rows
             drawn without it, this share would be kept.
         carriers: how many of the model's relaxed rows carry it (an effective number); few of them know little about it.
-        doubtful: why the condition is beyond what the release can know, or None.
+        doubtful: why the certificate says nothing of the condition: no query of the workload is about all its columns, or it is rarer than
+            answers may be off. None otherwise, and even then the certificate bounds shares of all rows: a share among these few may be
+            off by about alpha / ``share``.
     """
 
     table: pa.Table
@@ -54,9 +56,13 @@ def save_model(model: Mixture, file: Path) -> None:
 def load_model(file: Path, schema: Schema) -> Mixture:
     """Raises ValueError for what is no model of this schema."""
     try:
+        with safe_open(str(file), framework="numpy") as opened:
+            named = opened.metadata() or {}
         found = load_file(str(file))
     except SafetensorError:
         raise ValueError("not a safetensors file") from None
+    if named.get("schema") != schema.digest:
+        raise ValueError("a model of another schema")
     values, starts = found.get("chances"), np.concatenate([[0], np.cumsum(schema.shape)]).astype(np.int64)
     if set(found) != {"chances"} or values is None or values.dtype != np.float32 or values.ndim != 2:
         raise ValueError("other tensors than a model's")

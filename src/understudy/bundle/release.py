@@ -99,9 +99,18 @@ class Release:
         It is the certificate's alpha and the largest difference from the released rows' answers, which is public. Only for rows that
         were drawn without a condition is it a small number.
         """
-        drawn = CodedRows(sample.codes, self.schema.shape)
+        codes = sample.codes
+        if (
+            codes.ndim != 2
+            or codes.shape[1] != len(self.schema)
+            or not len(codes)
+            or (codes < 0).any()
+            or (codes >= self.schema.shape).any()
+        ):
+            raise ParameterError("These rows are of another schema than the release's; draw them from this release.")
+        drawn = CodedRows(codes.astype(np.int32, copy=False), self.schema.shape)
         gaps = (
-            np.abs(part.counts(drawn).dense() / len(sample.codes) - own.dense() / len(self.codes)).max(initial=0.0)
+            np.abs(part.counts(drawn).dense() / len(codes) - own.dense() / len(self.codes)).max(initial=0.0)
             for part, own in zip(self.workload, self.answers().counts, strict=True)
         )
         return min(1.0, self.certificate.alpha + max(map(float, gaps)))
@@ -120,13 +129,20 @@ class Release:
             return Sample(self.schema.decode(codes, rng), codes, "any row", 1.0, float(self.model.chances.rows), None)
         given = self.model.given(condition)
         codes = given.rows(int(rows or max(1, round(given.share * len(self.codes)))), rng)
-        doubtful = None
-        if given.share <= self.certificate.alpha:
-            doubtful = (
-                f"The condition holds for {given.share:.2g} of the model's rows, no more than the {self.certificate.shown} by which "
+        doubtful = self._doubts(condition, given.share)
+        return Sample(self.schema.decode(codes, rng), codes, condition.words, given.share, given.carriers, doubtful)
+
+    def _doubts(self, condition: Condition, share: float) -> str | None:
+        """Why a condition is beyond what the certificate speaks of, if it is."""
+        asked = {column for box in condition.boxes for column in box}
+        if not any(asked <= set(part.columns) for part in self.workload):
+            return "No query of the workload is about all columns of the condition: how they go together is the model's guess."
+        if share <= self.certificate.alpha:
+            return (
+                f"The condition holds for {share:.2g} of the model's rows, no more than the {self.certificate.shown} by which "
                 "answers may be off: these rows are mostly the model's guess."
             )
-        return Sample(self.schema.decode(codes, rng), codes, condition.words, given.share, given.carriers, doubtful)
+        return None
 
     def to_csr(self) -> Any:
         """The rows of a table of items as a sparse matrix of SciPy's, rows x items; rows without items are there too."""

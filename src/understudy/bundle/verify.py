@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from understudy.bundle.attachment import ATTACHMENT, check_attachment
 from understudy.bundle.release import Release, describe_schema
 from understudy.bundle.report import render_report
+from understudy.mechanisms.base import make
 from understudy.privacy import Measurement, Residual
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
@@ -52,6 +53,7 @@ def verify(folder: str | Path) -> list[Check]:
         ("the stored answers are those of the released rows", lambda r: _answers(r, place)),
         ("the certificate follows from its released parts", _certificate),
         ("each measurement has the noise of a charged event, and each charge its measurement", _noise),
+        ("the released rows can be a draw from the model", _model),
         ("the report is the one that these files give", lambda r: _report(r, place)),
     ):
         checks.append(_run(claim, look, release))
@@ -159,8 +161,13 @@ def _adds_up(release: Release, measurement: Measurement) -> bool:
 
 
 def _noise(release: Release) -> tuple[bool, str]:
-    # Slopes of a discriminator are used up in training and not kept: a tilt has no measurement in the bundle.
-    measured = [e for e in _charged(release) if isinstance(e, ev.DiscreteGaussian) and e.what.split(" ")[0] not in ("certify", "tilt")]
+    charged = [e for e in _charged(release) if isinstance(e, ev.DiscreteGaussian)]
+    if [e.what for e in charged].count("certify") != 1 or charged[-1].what != "certify":
+        return False, "a release is certified once, at its end"
+    unkept = [e.l2_squared for e in charged if e.what.startswith("tilt ")]
+    if unkept and unkept != _unkept(release):
+        return False, "charges without a measurement are not those that the mechanism makes"
+    measured = [e for e in charged[:-1] if not e.what.startswith("tilt ")]
     gaussians: list[Any] = [(e.sigma_squared, e.l2_squared) for e in measured]
     neighbours = Neighbours(release.manifest["neighbours"])
     for measurement in release.measurements:
@@ -175,6 +182,22 @@ def _noise(release: Release) -> tuple[bool, str]:
     if not _residuals_are_as_charged(release, neighbours):
         return False, "the residuals are not those that were charged"
     return not gaussians, f"{len(release.measurements)} measurements" if not gaussians else "a charged measurement is missing"
+
+
+def _model(release: Release) -> tuple[bool, str]:
+    """Answers of rows and model differ by no more than drawing does, but with a chance of 1e-9 (Hoeffding over all queries)."""
+    if release.model is None:
+        return True, "there is none"
+    reach = math.sqrt(math.log(2e9 * release.workload.size) / (2 * len(release.codes)))
+    counted = zip(release.workload, release.answers().counts, strict=True)
+    gap = max(float(np.abs(counts.dense() / len(release.codes) - release.model.shares(part)).max(initial=0)) for part, counts in counted)
+    return gap <= reach, f"{release.model.chances.rows:,} relaxed rows, answers differ by {gap:.2g}"
+
+
+def _unkept(release: Release) -> list[int]:
+    """The squared sensitivities of what the mechanism of the manifest measures and does not keep."""
+    said = release.manifest["mechanism"]
+    return list(make(said["name"], said["parameters"]).unkept(release.workload, Neighbours(release.manifest["neighbours"])))
 
 
 def _residuals_are_as_charged(release: Release, neighbours: Neighbours) -> bool:

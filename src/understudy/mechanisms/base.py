@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -88,6 +88,10 @@ class Mechanism(ABC):
     def outlook(self, brief: Brief, rho: Fraction, people: int) -> Outlook | None:
         """What to expect for ``people`` rows, or None when that cannot be said."""
         return None
+
+    def unkept(self, workload: Workload, neighbours: Neighbours) -> Sequence[int]:
+        """The squared sensitivities of noisy sums that it asks for and does not keep, in order, so that a bundle can be checked."""
+        return ()
 
     @abstractmethod
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:

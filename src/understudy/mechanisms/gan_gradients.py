@@ -9,6 +9,7 @@ accuracy is what the certificate says. On ADULT's 64 3-way marginals at epsilon 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
@@ -18,11 +19,13 @@ import numpy as np
 from understudy.errors import NotSupported, ParameterError
 from understudy.game import Played, Watcher, play
 from understudy.mechanisms.base import Brief, Mechanism, check_whole
-from understudy.players.critic import CriticisedGenerator
+from understudy.players.critic import TOP, CriticisedGenerator
 from understudy.players.measuring import Slopes
 from understudy.players.network import Network, Size, check_network, one_thread
 from understudy.players.relaxed import MOST_NUMBERS
 from understudy.privacy import Meter
+from understudy.queries.base import Neighbours
+from understudy.queries.workload import Workload
 from understudy.tally import DENSE_CELLS
 
 MOST_SLOPES = 2**27  # released in a whole play, and kept as its findings: 2 GB with the weights they were asked with
@@ -70,6 +73,11 @@ class GanGradients(Mechanism):
             raise NotSupported(f"{self.name} cannot keep {self.rounds:,} generators of this size; use fewer rounds or latents.")
         if self.rounds * self.ascents * brief.workload.cells > MOST_SLOPES:
             raise NotSupported(f"{self.name} would release more than {MOST_SLOPES:,} slopes; use fewer rounds, ascents or marginals.")
+
+    def unkept(self, workload: Workload, neighbours: Neighbours) -> Sequence[int]:
+        """Slopes are used up in training."""
+        each = (1 if neighbours is Neighbours.ADD_REMOVE_ONE else 2) * len(workload.marginals) * TOP**2
+        return [each] * (self.rounds * self.ascents)
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         releases, parts = self.rounds * self.ascents, brief.workload.marginals

@@ -148,6 +148,7 @@ class Meter:
             reserved.append(ev.RenyiCurve(what="release", curve=play.curve, rho=play.curve_rho))
         if play.delta:
             reserved.append(ev.ApproximateDP(what="release", epsilon=Fraction(0), delta=play.delta))
+        neighbours = Neighbours(neighbours)  # a plain text compares equal and is not the same
         ledger.reserve(label, tuple(reserved), neighbours)
         self.neighbours = neighbours
         self._source: Source | None = source

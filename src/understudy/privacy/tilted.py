@@ -8,6 +8,7 @@ numbers, so what a row adds is a function of that row alone, whatever is summed 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -56,7 +57,7 @@ class Tilt:
 
     def l2_squared(self, neighbours: Neighbours) -> int:
         """Bound on the squared L2 distance between the sums of two neighbouring tables."""
-        rows = 2 if neighbours is Neighbours.REPLACE_ONE else 1
+        rows = 1 if neighbours is Neighbours.ADD_REMOVE_ONE else 2
         return rows * len(self.parts) * int(self.levels.max()) ** 2
 
     @cached_property
@@ -89,18 +90,28 @@ def checked_tilt(
     parts, weights = tuple(parts), [np.array(weight) for weight in weights]
     if not 0 < len(parts) <= MOST_MARGINALS or not all(isinstance(part, Marginal) for part in parts):
         raise ParameterError(f"A tilt needs from 1 to {MOST_MARGINALS:,} marginals.")
-    parts = tuple(Marginal(tuple(part.positions), tuple(part.shape)) for part in parts)  # a subclass may not say the same thing twice
-    named = [p for part in parts for p in part.positions]
-    if not all(0 <= p < len(shape) for p in named) or any(part.shape != tuple(shape[p] for p in part.positions) for part in parts):
+    try:
+        # Plain whole numbers, read once: NumPy's would wrap in a product, and a subclass may not say the same thing twice.
+        named = [(tuple(map(operator.index, part.positions)), tuple(map(operator.index, part.shape))) for part in parts]
+    except TypeError:
+        raise ParameterError("The columns and sizes of a marginal are whole numbers.") from None
+    if not all(0 <= p < len(shape) for positions, _ in named for p in positions) or any(
+        sizes != tuple(shape[p] for p in positions) for positions, sizes in named
+    ):
         raise ParameterError("These marginals are written for another schema than the table's.")
+    parts = tuple(Marginal(positions, sizes) for positions, sizes in named)
     cells = sum(part.size for part in parts)
     if cells > DENSE_CELLS:
         raise NotSupported(f"{cells:,} cells in all marginals together; at most {DENSE_CELLS:,} can be handled. Use fewer, or wider bins.")
     if [weight.shape for weight in weights] != [(part.size,) for part in parts] or not all(_whole(weight) for weight in weights):
         raise ParameterError("Each marginal needs one whole number as the weight of each of its cells.")
-    flat, table = np.concatenate(weights), np.array(levels)
+    flat = np.concatenate(weights)
     if flat.min() < -LARGEST_WEIGHT or flat.max() > LARGEST_WEIGHT:
         raise ParameterError(f"The weight of a cell is at most {LARGEST_WEIGHT:,}, with either sign.")
+    try:
+        table = np.array(levels)
+    except ValueError:
+        raise ParameterError("Levels are a plain list of whole numbers.") from None
     if not _whole(table) or table.ndim != 1 or len(table) % 2 == 0 or len(table) > MOST_LEVELS:
         raise ParameterError(f"Levels are whole numbers, an odd number of them, below {MOST_LEVELS:,}.")
     if table.min() < 0 or not 0 < table.max() <= LARGEST_LEVEL:
