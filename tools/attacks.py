@@ -185,13 +185,14 @@ def part(results: Sequence[Result]) -> dict[str, Any]:
     """For the page of the audit."""
     worst = max(results, key=lambda one: one.accuracy)
     said = (
-        "An attacker who knows every cell but one person's tells two tables apart by a whole release ([plot](attacks.svg)). Most often right: "
-        f"{worst.attack} on {worst.mechanism} at epsilon {worst.epsilon}, {worst.accuracy:.1%}, where {worst.charged:.1%} is allowed."
+        "An attacker who knows every cell but one person's tells two tables apart by a whole release ([plot](attacks.svg)). "
+        f"Most often right: {worst.attack} on {worst.mechanism} at epsilon {worst.epsilon}, {worst.accuracy:.1%}, where {worst.charged:.1%} is allowed."
     )
     rows = [
         {
             "attack": one.attack, "mechanism": one.mechanism, "epsilon": one.epsilon, "releases": one.releases,
-            "right": f"{one.accuracy:.1%}", f"at least ({SURE:.1%})": f"{one.at_least:.1%}", "most by rho": f"{one.charged:.1%}", "most by epsilon": f"{one.promised:.1%}",
+            "right": f"{one.accuracy:.1%}",
+            f"at least ({SURE:.1%})": f"{one.at_least:.1%}", "most by rho": f"{one.charged:.1%}", "most by epsilon": f"{one.promised:.1%}",
             "verdict": "held" if one.held else "BREACH",
         }
         for one in results
