@@ -31,7 +31,7 @@ def line(text: str, row: str) -> str:
 
 
 def test_notes_of_the_same_row_add_up(tmp_path: Path) -> None:
-    tests = read_tests(record(tmp_path))
+    tests = read_tests([record(tmp_path)])
     assert (
         tests.ran == 3 and tests.failed == () and tests.lines["fuzz"].cases == 42 and tests.lines["fuzz"].said == ["no traceback", "a | b"]
     )
@@ -43,7 +43,7 @@ def test_notes_of_the_same_row_add_up(tmp_path: Path) -> None:
 
 
 def test_a_row_is_not_met_if_a_test_that_notes_it_failed(tmp_path: Path) -> None:
-    tests = read_tests(record(tmp_path, '<failure message="x"/>'))
+    tests = read_tests([record(tmp_path, '<failure message="x"/>')])
     assert tests.failed == ("tests.a::two",)
     text = page(tests, audited(), {}, 1.0)
     assert line(text, "fuzz").endswith("| 42 | 1 | NOT met |") and line(text, "kill -9").endswith("| 7 | 1 | NOT met |")
@@ -52,6 +52,6 @@ def test_a_row_is_not_met_if_a_test_that_notes_it_failed(tmp_path: Path) -> None
 
 def test_a_breach_and_a_mutant_that_got_away_are_misses(tmp_path: Path) -> None:
     mutants = {"cases": 20, "misses": 1, "said": "19 of 20 were caught.", "rows": [{"mutant": "half noise", "caught": "yes"}]}
-    text = page(read_tests(record(tmp_path)), audited(held=False), {"planted mutants": mutants}, 1.0)
+    text = page(read_tests([record(tmp_path)]), audited(held=False), {"planted mutants": mutants}, 1.0)
     assert "NOT met" in line(text, "exact small-domain law") and "BREACH: measure" in line(text, "exact small-domain law")
     assert line(text, "planted mutants").endswith("| 20 | 1 | NOT met |") and "| half noise | yes |" in text

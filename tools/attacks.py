@@ -186,7 +186,8 @@ def part(results: Sequence[Result]) -> dict[str, Any]:
     worst = max(results, key=lambda one: one.accuracy)
     said = (
         "An attacker who knows every cell but one person's tells two tables apart by a whole release ([plot](attacks.svg)). "
-        f"Most often right: {worst.attack} on {worst.mechanism} at epsilon {worst.epsilon}, {worst.accuracy:.1%}, where {worst.charged:.1%} is allowed."
+        f"Most often right: {worst.attack} on {worst.mechanism} at epsilon {worst.epsilon}, {worst.accuracy:.1%}, "
+        f"where {worst.charged:.1%} is allowed."
     )
     rows = [
         {

@@ -1,13 +1,12 @@
 """``make audit``: the whole battery, and docs/audit.md from what it came to.
 
-Runs the tests (quick and slow), the audit of the installed build, and, where they are there, the planted mutants and the attacks. A part
+Runs the tests (quick and slow), the audit of the installed build, the planted mutants and the attacks. A part
 writes JSON: ``{"cases": n, "misses": m, "said": "a few words", "rows": [{...}, ...]}``, rows all with the same keys.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import subprocess
@@ -15,9 +14,10 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -76,11 +76,11 @@ class Tests:
     lines: Mapping[str, Line]
 
 
-def read_tests(record: Path) -> Tests:
-    """Notes of the battery from a junit file. A row is met only if every test that notes it passed."""
+def read_tests(records: Sequence[Path]) -> Tests:
+    """Notes of the battery from junit files. A row is met only if every test that notes it passed."""
     lines: dict[str, Line] = {}
     ran, failed = 0, []
-    for case in ET.parse(record).iter("testcase"):  # noqa: S314
+    for case in (case for record in records for case in ET.parse(record).iter("testcase")):  # noqa: S314
         ran += 1
         broken = case.find("failure") is not None or case.find("error") is not None
         if broken:
@@ -173,33 +173,52 @@ def cell(text: str) -> str:
     return " ".join(str(text).replace("|", "\\|").split())
 
 
-def run_part(module: str, place: Path) -> dict[str, Any] | None:
-    """A part that others may have added; None where it is not there."""
-    if importlib.util.find_spec(module) is None:
-        return None
-    file = place / f"{module}.json"
+def run_tests(record: Path, chosen: str) -> None:
+    subprocess.run([sys.executable, "-m", "pytest", "-n", "2", "-m", chosen, "-o", "junit_family=xunit1", f"--junitxml={record}"], cwd=ROOT)
+
+
+def run_audit(file: Path, *options: str) -> None:
+    command = [sys.executable, "-m", "understudy", "audit", "--json", *options]
+    file.write_text(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout, encoding="utf-8")
+
+
+def run_part(module: str, file: Path) -> None:
     code = subprocess.run([sys.executable, "-m", module, "--json", str(file), *PLOT.get(module, [])], cwd=ROOT).returncode
     if not file.exists():
-        return {"cases": 0, "misses": 1, "said": f"It ended with exit code {code} and said nothing.", "rows": []}
-    return json.loads(file.read_text(encoding="utf-8"))
+        nothing = {"cases": 0, "misses": 1, "said": f"It ended with exit code {code} and said nothing.", "rows": []}
+        file.write_text(json.dumps(nothing), encoding="utf-8")
+
+
+def steps(quick: bool) -> dict[str, Callable[[Path], None]]:
+    """What to run, by the file that it writes."""
+    options = ["--quick"] if quick else []
+    halves = {"quick.xml": "not slow"} if quick else {"quick.xml": "not slow", "slow.xml": "slow"}
+    return {
+        **{name: partial(run_tests, chosen=chosen) for name, chosen in halves.items()},
+        "audit.json": lambda file: run_audit(file, *options),
+        **{f"{module}.json": partial(run_part, module) for module in PARTS},
+    }
 
 
 def main() -> int:
-    asked = argparse.ArgumentParser(description=__doc__)
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--quick", action="store_true", help="the quick half only, to try the machinery; the page is not written")
-    quick = asked.parse_args().quick
-    started = time.monotonic()
+    asked.add_argument("--keep", metavar="FOLDER", help="keep what each step comes to, and do not repeat a step that is kept there")
+    said = asked.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        record = place / "tests.xml"
-        chosen = ["-m", "not slow"] if quick else []
-        subprocess.run([sys.executable, "-m", "pytest", "-n", "2", "-o", "junit_family=xunit1", f"--junitxml={record}", *chosen], cwd=ROOT)
-        tests = read_tests(record)
-        command = [sys.executable, "-m", "understudy", "audit", "--json", *(["--quick"] if quick else [])]
-        audit = json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout)
-        parts = {name: made for module, name in PARTS.items() if (made := run_part(module, place)) is not None}
-    made = page(tests, audit, parts, (time.monotonic() - started) / 60)
-    if quick:
+        place = Path(said.keep or folder)
+        place.mkdir(parents=True, exist_ok=True)
+        for name, run in steps(said.quick).items():
+            if not (place / name).exists():
+                started = time.monotonic()
+                run(place / name)
+                (place / f"{name}.minutes").write_text(f"{(time.monotonic() - started) / 60:.2f}", encoding="utf-8")
+        tests = read_tests([place / name for name in steps(said.quick) if name.endswith(".xml")])
+        audit = json.loads((place / "audit.json").read_text(encoding="utf-8"))
+        parts = {name: json.loads((place / f"{module}.json").read_text(encoding="utf-8")) for module, name in PARTS.items()}
+        minutes = sum(float(file.read_text(encoding="utf-8")) for file in place.glob("*.minutes"))
+    made = page(tests, audit, parts, minutes)
+    if said.quick:
         print(made)
     else:
         PAGE.write_text(made, encoding="utf-8")
