@@ -86,11 +86,10 @@ class Cost:
 
     def within(self, allowance: Cost) -> bool:
         """Whether each part stays inside that of an allowance; exact."""
-        curve = self.curve or (Fraction(0),) * len(ORDERS)
         allowed = allowance.curve or (Fraction(0),) * len(ORDERS)
         # An allowance that claims a zCDP bound for its curve was granted on that claim; a curve without one breaks it.
         bounded = allowance.curve_rho is None or (self.curve_rho is not None and self.curve_rho <= allowance.curve_rho)
-        under = all(r <= a for r, a in zip(curve, allowed, strict=True))
+        under = self.curve is None or all(r <= a for r, a in zip(self.curve, allowed, strict=True))
         return self.rho <= allowance.rho and self.delta <= allowance.delta and under and bounded
 
     def epsilon_at(self, delta: Fraction) -> Fraction | None:
