@@ -167,8 +167,9 @@ def _adds_up(release: Release, measurement: Measurement) -> bool:
 
 
 def _noise(release: Release) -> tuple[bool, str]:
-    # Slopes of a discriminator are used up in training and not kept: a tilt has no measurement in the bundle.
-    measured = [e for e in _charged(release) if isinstance(e, ev.DiscreteGaussian) and e.what.split(" ")[0] not in ("certify", "tilt")]
+    # Discriminators and their slopes are used up in training and not kept: they have no measurement in the bundle.
+    unkept = ("certify", "tilt", "discriminator")
+    measured = [e for e in _charged(release) if isinstance(e, ev.DiscreteGaussian) and e.what.split(" ")[0] not in unkept]
     gaussians: list[Any] = [(e.sigma_squared, e.l2_squared) for e in measured]
     neighbours = Neighbours(release.manifest["neighbours"])
     for measurement in release.measurements:
