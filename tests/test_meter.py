@@ -19,7 +19,7 @@ import understudy.privacy.scores as scores_module
 from laws import gaussian_pmf, renyi
 from understudy.checks import SMALL, check_refuses_overspending, small_table
 from understudy.errors import BudgetRefused, NotSupported, ParameterError, SourceError
-from understudy.privacy import Measurement, Meter, ProcessLedger, Tilted
+from understudy.privacy import Discriminator, Measurement, Meter, ProcessLedger, Tilted
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, cost_of
 from understudy.privacy.exponential import ScoreTable
@@ -240,6 +240,10 @@ def tilt(meter: Meter, rho: Any = Fraction(1, 2)) -> Tilted:
     return meter.measure_tilted([TABLES[0]], [np.array([0, 1])], [1, 2, 3], rho=rho)
 
 
+def discriminate(meter: Meter, **how: Any) -> Discriminator:
+    return meter.discriminate([TABLES[0]], BASE, **{"weight": 1, "ridge": 4, "sigma": 2, **how})
+
+
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 @pytest.mark.parametrize("score", MarginalScore)
 @pytest.mark.parametrize("public", [{}, {"weights": [3, 1, 2], "penalties": [0, 1, 1]}, {"floors": [1, 0, 1], "draws": 2}], ids=str)
@@ -451,6 +455,8 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
         (ParameterError, lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2), draws=3, distinct=True)),
         (BudgetRefused, lambda m: choose(m, rho=Fraction(2))),
         (BudgetRefused, lambda m: tilt(m, rho=Fraction(2))),
+        (BudgetRefused, discriminate),  # a curve, of which nothing is set aside here
+        (ParameterError, lambda m: discriminate(m, sigma=0.5)),
         (ParameterError, lambda m: choose(m, rho=Fraction(0))),
         (ParameterError, lambda m: choose(m, draws=0)),
         (ParameterError, lambda m: choose(m, draws=2, distinct=True)),

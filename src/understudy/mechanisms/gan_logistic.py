@@ -95,12 +95,12 @@ class GanLogistic(Mechanism):
             return counted is not None and counted <= rho
 
         sigma = _least(fits) if self.sigma is None else exact(self.sigma, "sigma")
-        terms = checked_terms(**public, ridge=held, sigma=sigma)
         if not fits(sigma):
             raise ParameterError(
                 f"{self.name}: {self.rounds} rounds at a ridge of {ridge:g} and a sigma of {float(sigma):g} cost more than there is; "
                 "use fewer rounds, a larger ridge, or more noise."
             )
+        terms = checked_terms(**public, ridge=held, sigma=sigma)
         return replace(self, ridge=ridge, sigma=float(sigma)), total_cost(terms.events * self.rounds)
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
@@ -125,9 +125,9 @@ def whole_ridge(ridge: float, rows: int, marginals: int) -> int:
 
 
 def _least(fits: Callable[[Fraction], bool]) -> Fraction:
-    """The least sigma that fits, rounded up to five digits; the largest there is if none does."""
+    """The least sigma that fits, rounded up to four digits; the largest there is if none does."""
     low, high = math.log2(LEAST_SIGMA), math.log2(MOST_SIGMA)
-    for _ in range(24):
+    for _ in range(16):
         middle = (low + high) / 2
         low, high = (low, middle) if fits(Fraction(2**middle)) else (middle, high)
-    return min(Fraction(Context(prec=5, rounding=ROUND_CEILING).create_decimal_from_float(2**high)), MOST_SIGMA)
+    return min(Fraction(Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(2**high)), MOST_SIGMA)

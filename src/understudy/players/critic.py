@@ -49,7 +49,7 @@ class Criticised:
 
 
 class CriticisedGenerator:
-    """After each release, one step of the discriminator, or the one that was released; after every ``ascents``, Adam steps of the generator.
+    """After each release, one step of the discriminator, or the one released; after every ``ascents``, Adam steps of the generator.
 
     The generator's answers to all cells go from where they were toward that plus a multiple of theta: toward what the discriminator
     takes for real, but no further, because the row that it likes best would be the end of a linear objective.

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numba
 import numpy as np
@@ -96,9 +96,8 @@ class Terms:
         """What one discriminator is charged."""
         what = f"discriminator over {self.marginals:,} marginals"
         moved, bend = sqrt_up(Fraction(2 * self.marginals * 4**COARSE, self.sigma**2)), STEEPEST * self.marginals / self.ridge
-        curve = tuple(divergence(order, moved, bend) for order in ORDERS)
         return (
-            ev.RenyiCurve(what=what, curve=curve, rho=zcdp(moved, bend)),
+            ev.RenyiCurve(what=what, curve=_curve(moved, bend), rho=zcdp(moved, bend)),
             ev.DiscreteGaussian(what=what, sigma_squared=self.cover**2, l2_squared=math.ceil((2 * self.off) ** 2)),
         )
 
@@ -114,6 +113,11 @@ class Discriminator:
     @property
     def theta(self) -> np.ndarray:
         return np.ldexp(self.values.astype(np.float64), -GRID)
+
+
+@lru_cache
+def _curve(moved: Fraction, bend: Fraction) -> tuple[Fraction, ...]:
+    return tuple(divergence(order, moved, bend) for order in ORDERS)
 
 
 def divergence(order: Fraction, moved: Fraction, bend: Fraction) -> Fraction:
