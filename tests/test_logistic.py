@@ -280,6 +280,17 @@ def test_the_curve_agrees_with_numerical_integration() -> None:
     assert room.divergence(Fraction(4096), Fraction(100), Fraction(1)) > 4096 * 100**2 / 2
 
 
+@pytest.mark.parametrize(("marginals", "ridge", "sigma"), [(2, 1, 3), (64, 5000, 205), (9, 4, 40)])
+def test_the_charge_is_the_curve_of_its_own_numbers(marginals: int, ridge: int, sigma: int) -> None:
+    """What a row moves and what it bends, at the lowest order, where both count."""
+    curve = Terms.of(rows=100, made=100, marginals=marginals, cells=200, ridge=ridge, sigma=sigma).events[0]
+    s, a = math.sqrt(2 * marginals) / sigma, float(ORDERS[0])
+    t = (a - 1) * s
+    chi = math.log1p(t * math.sqrt(2 * math.pi) * math.exp(t**2 / 2) * float(stats.norm.cdf(t))) / (a - 1)
+    wanted = math.log1p(marginals / (4 * ridge)) + s**2 / 2 + chi
+    assert isinstance(curve, ev.RenyiCurve) and wanted * (1 - 1e-9) <= float(curve.curve[0]) <= wanted * (1 + 1e-3)
+
+
 # ---------------------------------------------------------------------- the verb
 
 
@@ -287,7 +298,7 @@ def noise_seen(noise: Noise | None) -> np.ndarray:
     """b, in sigmas, as read off many released discriminators; what covers them is in it, an eighth of it."""
     h, made = one_hot(BASE, (X, Y)), one_hot(MADE, (X, Y))
     slope = Objective(h, made, 1, 200).slope
-    return np.array([-slope(asked(meter_on(BASE, noise=noise), ridge=200).theta) / 3 for _ in range(400)])
+    return np.array([-slope(asked(meter_on(BASE, noise=noise), ridge=200).theta) / 3 for _ in range(200)])
 
 
 class Half(Noise):
@@ -302,18 +313,11 @@ class Shared(Noise):
         return np.repeat(super().gaussian(1, sigma), size)
 
 
-class Bare(Noise):
-    """Noise on the objective and none on what was found."""
-
-    def gaussian(self, size: int, sigma: Fraction) -> np.ndarray:
-        return super().gaussian(size, sigma) if sigma == 3 * 2**COARSE else np.zeros(size, np.int64)
-
-
 @pytest.mark.parametrize(("noise", "right"), [(None, True), (Half(), False), (Shared(), False)], ids=["as it is", "half", "shared"])
 def test_released_discriminators_have_their_noise(noise: Noise | None, right: bool) -> None:
     seen = noise_seen(noise)
     wanted = (1 + 1 / 64) * np.eye(4)
-    assert bool(np.abs(np.cov(seen.T) - wanted).max() < 0.35 and np.abs(seen.mean(axis=0)).max() < 6 / math.sqrt(400)) == right
+    assert bool(np.abs(np.cov(seen.T) - wanted).max() < 0.5 and np.abs(seen.mean(axis=0)).max() < 6 / math.sqrt(200)) == right
 
 
 def test_what_covers_the_minimum_is_drawn_anew_for_every_cell() -> None:
@@ -325,8 +329,8 @@ def test_what_covers_the_minimum_is_drawn_anew_for_every_cell() -> None:
         def gaussian(self, size: int, sigma: Fraction) -> np.ndarray:
             return np.full(size, 5 << COARSE) if sigma == 3 * 2**COARSE else super().gaussian(size, sigma)
 
-    values = np.array([asked(meter_on(BASE, noise=Known())).values for _ in range(300)]) / sigma
-    assert np.abs(np.cov(values.T) - np.eye(4)).max() < 0.4
+    values = np.array([asked(meter_on(BASE, noise=Known())).values for _ in range(150)]) / sigma
+    assert np.abs(np.cov(values.T) - np.eye(4)).max() < 0.6
 
 
 def test_a_discriminator_is_charged_before_anybody_looks() -> None:

@@ -3,6 +3,8 @@
 As gan-gradients-experimental, but what is RELEASED each round is not a noisy step of the discriminator: it is the discriminator itself,
 the minimum of a convex objective with Gaussian noise in it (PROOFS.md, M14), charged as a Renyi curve. Then the generator is TRAINED
 toward what the discriminator takes for real. That the two come to rest anywhere is not proved: accuracy is what the certificate says.
+On ADULT's 64 3-way marginals at epsilon 1 (python -m bench.querygan, one run) the largest error was 0.025 and the mean 6.3e-6, in 142 CPU
+seconds; gan-gradients-experimental had 0.030 and 6.4e-6. arp is the mechanism to use, this one is here to compare with.
 """
 
 from __future__ import annotations
