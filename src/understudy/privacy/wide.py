@@ -121,7 +121,8 @@ def _theta(c: Decimal, ctx: Context) -> Decimal:
 def pi_to(digits: int) -> Decimal:
     """pi to so many digits, by Machin's formula in integers."""
     unit = 10 ** (digits + 10)
-    return Decimal(4 * (4 * _arctan_inverse(5, unit) - _arctan_inverse(239, unit))) / Decimal(unit)
+    with localcontext(Context(prec=digits + 10)):  # it is kept: the precision of whoever asks first must not matter
+        return Decimal(4 * (4 * _arctan_inverse(5, unit) - _arctan_inverse(239, unit))) / Decimal(unit)
 
 
 def _arctan_inverse(x: int, unit: int) -> int:
