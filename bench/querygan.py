@@ -1,7 +1,7 @@
 """Generator networks beside fem and rap on ADULT, a table of 96 columns, and how often the certificate holds.
 
     OPENBLAS_NUM_THREADS=1 python -m bench.querygan [--only adult wide coverage] [--runs 1] [--epsilon 0.1 0.5 1]
-        [--mechanism querygan generator gan-gradients-experimental fem rap]
+        [--mechanism querygan generator gan-gradients-experimental gan-logistic-experimental fem rap]
 
 adult     64 random 3-way marginals, seed 0, delta 1/n^2: largest and mean error of the released rows, CPU seconds. The constants of
           networks were set on the workload of seed 1.
@@ -27,11 +27,12 @@ from understudy.checks import SMALL, small_table
 from understudy.tally import CodedRows
 
 EPSILONS = (0.1, 0.5, 1)
-MECHANISMS = ("querygan", "generator", "gan-gradients-experimental", "fem", "rap")
+MECHANISMS = ("querygan", "generator", "gan-gradients-experimental", "gan-logistic-experimental", "fem", "rap")
 QUICK: dict[str, dict[str, Any]] = {
     "querygan": {"rounds": 20, "steps": 5},
     "generator": {"steps": 20},
     "gan-gradients-experimental": {"steps": 5},
+    "gan-logistic-experimental": {"steps": 5},
 }  # coverage does not depend on how well they are fitted
 RELEASES = 200
 

@@ -177,6 +177,30 @@ MUTANTS = [
         tests="test_residuals.py",
     ),
     mutant(
+        "a discriminator charged for a row that only leaves",
+        "privacy/logistic.py",
+        ("Fraction(2 * self.marginals * 4**COARSE, self.sigma**2)", "Fraction(self.marginals * 4**COARSE, self.sigma**2)"),
+        tests="test_logistic.py",
+    ),
+    mutant(
+        "a discriminator that is certified by the largest entry of its slope",
+        "privacy/logistic.py",
+        ("return bool(rounded.max() <= limit and int((rounded * rounded).sum()) <= limit**2)", "return bool(rounded.max() <= limit)"),
+        tests="test_logistic.py",
+    ),
+    mutant(
+        "a discriminator with nothing over what separates it from the true minimum",
+        METER,
+        ("theta + self._noise.gaussian(terms.cells, terms.cover)", "theta"),
+        tests="test_logistic.py",
+    ),
+    mutant(
+        "half the noise on a discriminator's objective",
+        METER,
+        ("b = self._noise.gaussian(terms.cells, Fraction(terms.sigma))", "b = self._noise.gaussian(terms.cells, Fraction(terms.sigma)) // 2"),
+        tests="test_logistic.py",
+    ),
+    mutant(
         "resampling charged for one slot, whatever their number",
         "privacy/resampling.py",
         ("curve, rho = tuple(slots * r for r in _slot_curve(*slot)), slots * slot_rho", "curve, rho = tuple(r for r in _slot_curve(*slot)), slot_rho"),

@@ -19,7 +19,7 @@ from understudy.audit import pairs as pairs_room
 from understudy.audit.distributions import at_least, at_most, gaussian_pmf, gaussian_renyi, laplace_pmf, laplace_renyi, renyi
 from understudy.audit.laws import ADD, REPLACE, check_law
 from understudy.audit.pairs import PLACED, pairs
-from understudy.audit.plays import Subject, subjects
+from understudy.audit.plays import UNREPLAYED, Subject, subjects
 from understudy.audit.replay import replay
 from understudy.audit.rows import Row
 from understudy.audit.running import Check, perform, plan
@@ -47,7 +47,11 @@ MWEM = Subject("mwem", Mwem(), (REPLACE,))
 # ---------------------------------------------------------------------- what is there
 
 
-@pytest.mark.parametrize(("subject", "relation"), [(s, r) for s in subjects() for r in s.relations], ids=lambda x: getattr(x, "label", x))
+@pytest.mark.parametrize(
+    ("subject", "relation"),
+    [(s, r) for s in subjects() if s.label not in UNREPLAYED for r in s.relations],
+    ids=lambda x: getattr(x, "label", x),
+)
 def test_a_replay_on_a_neighbour_takes_the_same_steps_and_moves_within_its_charges(
     subject: Subject, relation: Neighbours, battery: Note
 ) -> None:
@@ -71,12 +75,13 @@ def test_many_releases_say_nothing_against_their_claim() -> None:
 def test_the_plan_covers_every_mechanism_and_verb_and_has_two_hundred_combinations_of_draws() -> None:
     full = [check.name for check in plan()]
     for subject in subjects():
-        assert f"replay {subject.label}" in full and f"statistical {subject.label}" in full
+        assert (f"replay {subject.label}" in full) == (subject.label not in UNREPLAYED) and f"statistical {subject.label}" in full
     assert sum(name.startswith("statistical") for name in full) >= 200
     verbs = {name for name in vars(Meter) if not name.startswith("_") and callable(getattr(Meter, name))} - {"close"}
     heard = " ".join(full)
     # Blocks are a promise in epsilon and delta that holds whatever the solver does; their plan needs more solves than can be enumerated.
-    assert {verb for verb in verbs if f"law {verb}" not in heard} == {"argmin_in_blocks"}
+    # The law of a discriminator is one of real numbers: tests/test_logistic.py integrates it.
+    assert {verb for verb in verbs if f"law {verb}" not in heard} == {"argmin_in_blocks", "discriminate"}
 
 
 # ---------------------------------------------------------------------- it has been seen to fail: many draws

@@ -18,13 +18,13 @@ import pytest
 import understudy as us
 from understudy.checks import SMALL, small_table
 from understudy.game import DataPlayer, Finding, Model, NoWatcher, Played
-from understudy.mechanisms import gan_gradients, generator, querygan
+from understudy.mechanisms import gan_gradients, gan_logistic, generator, querygan
 from understudy.mechanisms.base import Brief, Mechanism, make
 from understudy.players.critic import LEVELS, CriticisedGenerator
 from understudy.players.leader import LeadingGenerator
 from understudy.players.network import Network, Size
-from understudy.privacy import Choice, Measurement, Meter, ProcessLedger, Tilt, Tilted
-from understudy.privacy.accountant import Cost
+from understudy.privacy import Budget, Choice, Discriminator, Measurement, Meter, ProcessLedger, Tilt, Tilted
+from understudy.privacy.logistic import Question
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.relaxed import Chances
@@ -38,16 +38,18 @@ SIZE = Size(latents=7, entries=4, hidden=5)
 WORK = explicit(
     SMALL, columns=[["a", "b"], ["b", "c"]], queries=[any_of(Literal(0, 0), Literal(2, 1)), all_of(Literal(0, 1), Literal(1, 2))]
 )
-GRADIENTS = "gan-gradients-experimental"
+GRADIENTS, LOGISTIC = "gan-gradients-experimental", "gan-logistic-experimental"
 PLAYERS = {
     "generator": (generator, "FittedGenerator"),
     "querygan": (querygan, "LeadingGenerator"),
     GRADIENTS: (gan_gradients, "CriticisedGenerator"),
+    LOGISTIC: (gan_logistic, "CriticisedGenerator"),
 }
 QUICK: dict[str, dict[str, Any]] = {
     "generator": {"steps": 20},
     "querygan": {"steps": 3, "rounds": 10},
     GRADIENTS: {"steps": 10, "rounds": 6},
+    LOGISTIC: {"steps": 10, "rounds": 3},
 }
 
 
@@ -149,7 +151,8 @@ class Spied:
 def played(mechanism: Mechanism, source: MemorySource) -> Played:
     brief = Brief(schema=SMALL, workload=WORK, neighbours=Neighbours.REPLACE_ONE)
     rho = Fraction(1)
-    meter = Meter(source, neighbours=brief.neighbours, ledger=ProcessLedger(), play=Cost(rho), certify=rho, label="taint")
+    mechanism, allowed = mechanism.settled(brief, Budget.zcdp(rho), rho, len(small_table()))
+    meter = Meter(source, neighbours=brief.neighbours, ledger=ProcessLedger(), play=allowed, certify=rho, label="taint")
     try:
         return mechanism.play(brief, meter, np.random.default_rng(3), NoWatcher())
     finally:
@@ -165,7 +168,7 @@ def test_the_player_is_given_public_and_released_values_only(name: str, monkeypa
     found = played(make(name, QUICK[name]), Tripwired(small_table(), SMALL))
     told = [finding for entry in log if isinstance(entry, list) for finding in entry]
     given = [entry for entry in log if not isinstance(entry, list)]
-    assert told and all(type(finding) in (Choice, Measurement, Tilted) for finding in told)
+    assert told and all(type(finding) in (Choice, Discriminator, Measurement, Tilted) for finding in told)
     assert all(a is b for a, b in zip(told, found.findings, strict=True))  # what is learnt from is what is released
     public = (us.Schema, Network, int, float, str, Fraction, np.random.Generator, Marginal)
     assert all(isinstance(x, public) for entry in given for x in (entry if isinstance(entry, tuple) else [entry]))
@@ -180,6 +183,7 @@ def test_released_values_alone_make_the_same_model(name: str, monkeypatch: pytes
     monkeypatch.setattr(Meter, "select", lambda *_, **__: [next(script)])
     monkeypatch.setattr(Meter, "select_marginal", lambda *_, **__: [0])
     monkeypatch.setattr(Meter, "measure_tilted", lambda *_, **__: next(script))
+    monkeypatch.setattr(Meter, "discriminate", lambda *_, **__: next(script))
     again = played(make(name, QUICK[name]), MemorySource(np.zeros((600, 3), np.int32), SMALL))  # another table, the same findings
     for part in WORK:
         assert np.array_equal(first.model.shares(part), again.model.shares(part))
@@ -222,15 +226,24 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("querygan", {"rounds": 1}, "rounds to be a whole number from 2"),
     ("querygan", {"leader": "leaderless"}, "regularised, follow or perturbed, not 'leaderless'"),
     ("querygan", {"last": 0}, "last to be above 0"),
-    ("querygan", {"rate": float("nan")}, "learning rate above 0"),
+    ("querygan", {"rate": float("nan")}, "rate to be a number"),
     ("generator", {"latents": 100_000, "hidden": 100_000, "entries": 100_000}, "more than .* numbers"),
     (GRADIENTS, {"rounds": 0}, "rounds to be a whole number from 1"),
-    (GRADIENTS, {"ascents": 2.0}, "ascents to be a whole number from 1"),
+    (GRADIENTS, {"ascents": 2.0}, "ascents to be a whole number"),
     (GRADIENTS, {"ridge": 0}, "ridge to be above 0"),
-    (GRADIENTS, {"push": float("nan")}, "push to be above 0"),
+    (GRADIENTS, {"push": float("nan")}, "push to be a number"),
     (GRADIENTS, {"last": 1.5}, "last to be above 0 and at most 1"),
     (GRADIENTS, {"rounds": 10_000, "latents": 10_000}, "cannot keep 10,000 generators"),
     (GRADIENTS, {"rounds": 10_000, "ascents": 1000, "latents": 1}, "more than 134,217,728 slopes"),
+    (LOGISTIC, {"rounds": 0}, "rounds to be a whole number from 1"),
+    (LOGISTIC, {"ridge": 0}, "ridge to be above 0"),
+    (LOGISTIC, {"sigma": 0}, "sigma to be above 0"),
+    (LOGISTIC, {"sigma": float("nan")}, "sigma to be a number"),
+    (LOGISTIC, {"sigma": True}, "sigma to be a number"),
+    (LOGISTIC, {"sigma": 0.5}, "cost more than there is"),
+    (LOGISTIC, {"sigma": 1e14}, "sigma, a whole number or a Fraction from 1/64"),
+    (LOGISTIC, {"push": float("nan")}, "push to be a number"),
+    (LOGISTIC, {"rounds": 1000, "latents": 50_000}, "cannot keep 1,000 generators"),
 ]
 
 
@@ -287,10 +300,11 @@ def test_the_discriminator_learns_which_cells_are_real_and_the_generator_follows
     assert sign * (player.propose().shares(part)[2] - before) > 0.05
 
 
-def test_a_workload_without_marginals_has_nothing_to_discriminate_by() -> None:
+@pytest.mark.parametrize("name", [GRADIENTS, LOGISTIC])
+def test_a_workload_without_marginals_has_nothing_to_discriminate_by(name: str) -> None:
     ledger, work = ProcessLedger(), explicit(SMALL, columns=[], queries=[any_of(Literal(0, 0), Literal(2, 1))])
     with pytest.raises(us.NotSupported, match="there are 0 here"):
-        us.release(small_table(), schema=SMALL, workload=work, epsilon=1, mechanism=GRADIENTS, ledger=ledger)
+        us.release(small_table(), schema=SMALL, workload=work, epsilon=1, mechanism=name, ledger=ledger)
     assert not ledger.state.charges
 
 
@@ -301,6 +315,19 @@ def test_what_is_experimental_says_so_wherever_it_is_seen(name: str) -> None:
     assert "EXPERIMENTAL" in kind.summary and "experimental" in kind.reference
     told = made.manifest["mechanism"]
     assert "experimental" in told["name"] and "experimental" in told["reference"] and told["played"]["status"] == "experimental"
+
+
+def test_the_generator_follows_a_whole_discriminator() -> None:
+    """With no noise, rows that are all in one cell of a column, and the generator that starts out even."""
+    rows, part = np.zeros((1000, 3), np.int32), Marginal.of(SMALL, ["b"])
+    settings = {"rows": 1000, "ascents": 1, "ridge": 1.0, "push": 1.0, "rate": 0.01, "steps": 20, "last": 1.0}
+    player = CriticisedGenerator(SMALL, network(), (part,), rng=np.random.default_rng(0), **settings)  # type: ignore[arg-type]
+    before = player.propose()
+    asked = Question.checked((part,), before.rows(1000, np.random.default_rng(1)), SMALL.shape, rows=1000, weight=1, ridge=500, sigma=1)
+    theta = asked.answered(CodedRows(rows, SMALL.shape), np.zeros(part.size, np.int64))
+    player.learn([Discriminator((part,), theta, asked.terms)])
+    assert player.propose().weights[0].argmax() == 0 and np.all(player.propose().weights[0][1:] < 0)
+    assert player.propose().shares(part)[0] - before.shares(part)[0] > 0.05
 
 
 class Impatient(NoWatcher):

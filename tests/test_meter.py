@@ -20,7 +20,7 @@ from understudy.audit.laws import ADD, BASE, PARTS, REPLACE, TINY, neighbours_of
 from understudy.audit.rows import Row
 from understudy.checks import SMALL, check_refuses_overspending, small_table
 from understudy.errors import BudgetRefused, NotSupported, ParameterError, SourceError
-from understudy.privacy import Measurement, Meter, ProcessLedger, Tilted
+from understudy.privacy import Discriminator, Measurement, Meter, ProcessLedger, Tilted
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, cost_of
 from understudy.privacy.exponential import ScoreTable
@@ -142,6 +142,10 @@ def choose(meter: Meter, answer: Counts | None = None, **how: Any) -> list[int]:
 
 def tilt(meter: Meter, rho: Any = Fraction(1, 2)) -> Tilted:
     return meter.measure_tilted([TABLES[0]], [np.array([0, 1])], [1, 2, 3], rho=rho)
+
+
+def discriminate(meter: Meter, **how: Any) -> Discriminator:
+    return meter.discriminate([TABLES[0]], BASE, **{"weight": 1, "ridge": 4, "sigma": 2, **how})
 
 
 def slow_gaps(exact: np.ndarray, answer: np.ndarray, rows: int, answer_rows: int, floor: int) -> tuple[int, int]:
@@ -308,6 +312,8 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
         (ParameterError, lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2), draws=3, distinct=True)),
         (BudgetRefused, lambda m: choose(m, rho=Fraction(2))),
         (BudgetRefused, lambda m: tilt(m, rho=Fraction(2))),
+        (BudgetRefused, discriminate),  # a curve, of which nothing is set aside here
+        (ParameterError, lambda m: discriminate(m, sigma=0.5)),
         (ParameterError, lambda m: choose(m, rho=Fraction(0))),
         (ParameterError, lambda m: choose(m, draws=0)),
         (ParameterError, lambda m: choose(m, draws=2, distinct=True)),

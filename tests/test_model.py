@@ -124,7 +124,7 @@ def test_a_condition_that_no_query_is_about_is_doubtful_however_common() -> None
     made = us.release(small_table(), schema=SMALL, workload="1-way", epsilon=5, mechanism="projection", parameters={"relaxed_rows": 20})
     assert made.sample_where("a = 0", 5).doubtful is None
     both = made.sample_where("a = 0 and c = 0", 5)
-    assert both.share > made.certificate.alpha and "No query of the workload" in str(both.doubtful)
+    assert both.share > made.certificate.alpha and "No marginal of the workload" in str(both.doubtful)
 
 
 def test_verify_notices_a_model_that_the_rows_were_not_drawn_from(released: Release, tmp_path: Path) -> None:
@@ -163,6 +163,7 @@ def test_a_bundle_keeps_its_model_to_the_bit(released: Release, tmp_path: Path) 
     assert again.model is not None and released.model is not None
     assert np.array_equal(again.model.chances.values, released.model.chances.values)
     assert np.array_equal(again.sample_where("b < 2", 50, seed=1).codes, released.sample_where("b < 2", 50, seed=1).codes)
+    assert (place / MODEL_FILE).stat().st_mode == (place / "manifest.json").stat().st_mode, "whoever may read the bundle may read its model"
     checks = us.verify(place)
     assert all(check.holds for check in checks) and "8 files" in checks[0].detail
 

@@ -319,7 +319,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("fem", {"scale": float("nan")}, "scale"),
     ("fem", {"last": 1.5}, "last to be above 0 and at most 1"),
     ("fem", {"oracle": "delphi"}, "There is no oracle 'delphi'; there are brute"),
-    ("fem", {"oracle": 7}, "There is no oracle 7"),
+    ("fem", {"oracle": 7}, "fem needs oracle to be"),
     ("dualquery", {"rounds": 2.5}, "dualquery needs rounds"),
     ("dualquery", {"samples": -1}, "dualquery needs samples"),
     ("dualquery", {"step": -1.0}, "step to be a number above 0"),

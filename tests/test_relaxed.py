@@ -247,7 +247,7 @@ REFUSED = [
     (Rap(relaxed_rows=1_000_001), us.ParameterError, "relaxed rows"),
     (Rap(most_queries=25), us.NotSupported, "26 queries"),
     (Projection(most_queries=25), us.NotSupported, "at most 25"),
-    (Projection(relaxed_rows=True), us.ParameterError, "relaxed rows"),
+    (Projection(relaxed_rows=True), us.ParameterError, "relaxed_rows to be a whole number"),
 ]
 
 

@@ -51,8 +51,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "generator": {"steps": 20},
     "querygan": {"steps": 5, "rounds": 10},
     "gan-gradients-experimental": {"steps": 5},
+    "gan-logistic-experimental": {"steps": 5, "rounds": 3},
 }
-FEWER = dict.fromkeys(("gan-gradients-experimental", "generator", "querygan", "dqrs", "fem", "sepfem", "oraclequery"), 4)
+FEWER = dict.fromkeys(
+    ("gan-gradients-experimental", "gan-logistic-experimental", "generator", "querygan", "dqrs", "fem", "sepfem", "oraclequery"), 4
+)
 SURE = 0.999
 NEEDS_BINARY = {"oraclequery"}  # plays the class of all conjunctions
 

@@ -14,12 +14,12 @@ from typing import Protocol
 
 import numpy as np
 
-from understudy.privacy import Choice, Measurement, Residual, Tilted
+from understudy.privacy import Choice, Discriminator, Measurement, Residual, Tilted
 from understudy.queries.base import QueryClass
 from understudy.schema import Schema
 
 MOST_NAMED = 4  # columns of a batch, in a progress bar
-Finding = Choice | Measurement | Residual | Tilted
+Finding = Choice | Discriminator | Measurement | Residual | Tilted
 
 
 class Model(Protocol):
@@ -102,6 +102,8 @@ def in_words(findings: Sequence[Finding], schema: Schema) -> str:
         said = f"chosen: {'' if last.sign > 0 else 'not '}{last.part.describe(schema, last.index)}"
     elif isinstance(last, Tilted):
         said = f"slopes of {last.tilt.size:,} cells"
+    elif isinstance(last, Discriminator):
+        said = f"a discriminator of {len(last.values):,} cells"
     else:
         said = f"measured: {', '.join(schema.names[c] for c in last.part.columns[:MOST_NAMED]) or 'all rows'}"
     return said if len(findings) == 1 else f"{said}, and {len(findings) - 1:,} more"

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from understudy.queries.relaxed import Chances
 from understudy.schema import Schema
@@ -33,9 +33,9 @@ class Sample:
         share: the share of the model's rows for which it holds. Rows are drawn under the condition, so none is thrown away; of rows
             drawn without it, this share would be kept.
         carriers: how many of the model's relaxed rows carry it (an effective number); few of them know little about it.
-        doubtful: why the certificate says nothing of the condition: no query of the workload is about all its columns, or it is rarer than
-            answers may be off. None otherwise, and even then the certificate bounds shares of all rows: a share among these few may be
-            off by about alpha / ``share``.
+        doubtful: why the certificate says nothing of the condition: no marginal of the workload holds all its columns, or it is rarer than
+            answers may be off. None otherwise; and even then the certificate bounds shares of all rows. A share among these few may be off
+            by about alpha / ``share`` if a marginal holds the columns of both, and by anything if none does.
     """
 
     table: pa.Table
@@ -50,7 +50,8 @@ class Sample:
 
 
 def save_model(model: Mixture, file: Path) -> None:
-    save_file({"chances": np.ascontiguousarray(model.chances.values, np.float32)}, str(file), metadata={"schema": model.schema.digest})
+    tensors = {"chances": np.ascontiguousarray(model.chances.values, np.float32)}
+    file.write_bytes(save(tensors, metadata={"schema": model.schema.digest}))  # save_file would let nobody else read it
 
 
 def load_model(file: Path, schema: Schema) -> Mixture:

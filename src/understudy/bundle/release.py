@@ -135,8 +135,8 @@ class Release:
     def _doubts(self, condition: Condition, share: float) -> str | None:
         """Why a condition is beyond what the certificate speaks of, if it is."""
         asked = {column for box in condition.boxes for column in box}
-        if not any(asked <= set(part.columns) for part in self.workload):
-            return "No query of the workload is about all columns of the condition: how they go together is the model's guess."
+        if not any(asked <= set(part.columns) for part in self.workload if isinstance(part, Marginal)):
+            return "No marginal of the workload holds all columns of the condition: how they go together is the model's guess."
         if share <= self.certificate.alpha:
             return (
                 f"The condition holds for {share:.2g} of the model's rows, no more than the {self.certificate.shown} by which "

@@ -27,6 +27,8 @@ from understudy.privacy.wide import tail
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 
+UNKEPT = ("tilt ", "discriminator ")  # charges whose noisy sums are used up in training
+
 
 @dataclass(frozen=True)
 class Check:
@@ -164,10 +166,10 @@ def _noise(release: Release) -> tuple[bool, str]:
     charged = [e for e in _charged(release) if isinstance(e, ev.DiscreteGaussian)]
     if [e.what for e in charged].count("certify") != 1 or charged[-1].what != "certify":
         return False, "a release is certified once, at its end"
-    unkept = [e.l2_squared for e in charged if e.what.startswith("tilt ")]
+    unkept = [e.l2_squared for e in charged if e.what.startswith(UNKEPT)]
     if unkept and unkept != _unkept(release):
         return False, "charges without a measurement are not those that the mechanism makes"
-    measured = [e for e in charged[:-1] if not e.what.startswith("tilt ")]
+    measured = [e for e in charged[:-1] if not e.what.startswith(UNKEPT)]
     gaussians: list[Any] = [(e.sigma_squared, e.l2_squared) for e in measured]
     neighbours = Neighbours(release.manifest["neighbours"])
     for measurement in release.measurements:
@@ -197,7 +199,8 @@ def _model(release: Release) -> tuple[bool, str]:
 def _unkept(release: Release) -> list[int]:
     """The squared sensitivities of what the mechanism of the manifest measures and does not keep."""
     said = release.manifest["mechanism"]
-    return list(make(said["name"], said["parameters"]).unkept(release.workload, Neighbours(release.manifest["neighbours"])))
+    played = make(said["name"], said["parameters"])
+    return list(played.unkept(release.workload, Neighbours(release.manifest["neighbours"]), release.manifest["rows"]["count"]))
 
 
 def _residuals_are_as_charged(release: Release, neighbours: Neighbours) -> bool:

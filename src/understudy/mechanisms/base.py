@@ -89,7 +89,7 @@ class Mechanism(ABC):
         """What to expect for ``people`` rows, or None when that cannot be said."""
         return None
 
-    def unkept(self, workload: Workload, neighbours: Neighbours) -> Sequence[int]:
+    def unkept(self, workload: Workload, neighbours: Neighbours, rows: int) -> Sequence[int]:
         """The squared sensitivities of noisy sums that it asks for and does not keep, in order, so that a bundle can be checked."""
         return ()
 

@@ -74,7 +74,7 @@ class GanGradients(Mechanism):
         if self.rounds * self.ascents * brief.workload.cells > MOST_SLOPES:
             raise NotSupported(f"{self.name} would release more than {MOST_SLOPES:,} slopes; use fewer rounds, ascents or marginals.")
 
-    def unkept(self, workload: Workload, neighbours: Neighbours) -> Sequence[int]:
+    def unkept(self, workload: Workload, neighbours: Neighbours, rows: int) -> Sequence[int]:
         """Slopes are used up in training."""
         each = (1 if neighbours is Neighbours.ADD_REMOVE_ONE else 2) * len(workload.marginals) * TOP**2
         return [each] * (self.rounds * self.ascents)

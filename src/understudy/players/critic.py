@@ -18,7 +18,7 @@ import numpy as np
 
 from understudy.game import Finding
 from understudy.players.network import Network
-from understudy.privacy import Tilt, Tilted
+from understudy.privacy import Discriminator, Tilt, Tilted
 from understudy.queries.base import QueryClass, relaxed
 from understudy.queries.marginal import Marginal
 from understudy.queries.relaxed import Chances
@@ -49,7 +49,7 @@ class Criticised:
 
 
 class CriticisedGenerator:
-    """After each release, one step of the discriminator; after every ``ascents`` of them, some Adam steps of the generator.
+    """After each release, one step of the discriminator, or the one released; after every ``ascents``, Adam steps of the generator.
 
     The generator's answers to all cells go from where they were toward that plus a multiple of theta: toward what the discriminator
     takes for real, but no further, because the row that it likes best would be the end of a linear objective.
@@ -101,7 +101,9 @@ class CriticisedGenerator:
         for found in findings:
             if isinstance(found, Tilted):
                 self._ascend(found)
-                self._taken += 1
+            elif isinstance(found, Discriminator):
+                self._theta = found.theta
+            self._taken += 1
         if self._taken % self._ascents == 0:
             self._train()
             self._generators.append(self._network.chances())

@@ -15,7 +15,10 @@ from understudy.queries.base import relaxed
 from understudy.schema import Schema
 from understudy.synthesis.mixture import Mixture
 
-PROGRESS, PATIENCE = 1e-3, 20  # a loss that has not fallen by this share in so many steps has settled
+# A loss has settled that has not fallen, in so many steps, by this share of what it is above that of the truth: about one for every
+# answer, which in millions of nearly empty cells is nearly all of it.
+PROGRESS, PATIENCE = 5e-3, 20
+MANY_STEPS = 8  # times as many, at most, for tables that come together
 FIRST_STEPS = 4  # times as many in the first round: a network starts far from every table, and single columns are quickly answered
 
 
@@ -40,7 +43,7 @@ class FittedGenerator:
         return Mixture(self._schema, self._network.chances())
 
     def learn(self, findings: Sequence[Finding]) -> None:
-        steps = self._steps if self._targets else FIRST_STEPS * self._steps
+        steps = self._steps * (min(len(findings), MANY_STEPS) if self._targets else FIRST_STEPS)
         for found in findings:
             if isinstance(found, Measurement):
                 shares = (found.counts / self._rows).astype(np.float32)
@@ -58,7 +61,8 @@ class FittedGenerator:
             at = self._network.chances()
             slopes = np.zeros_like(at.values)
             loss = sum(target.loss(at, slopes) for target in self._targets)
-            settled = 0 if loss < best * (1 - PROGRESS) else settled + 1
+            excess = max(best - answers, 0.0) + math.sqrt(2 * answers)
+            settled = 0 if loss < best - PROGRESS * excess or math.isinf(best) else settled + 1
             if loss < best:
                 best, kept = loss, self._network.state()
             if best <= ENOUGH * answers or settled >= PATIENCE:

@@ -9,7 +9,7 @@ import numpy as np
 
 from understudy.errors import NotSupported
 from understudy.game import Finding, Model, QueryPlayer
-from understudy.players.critic import LEVELS, Criticised
+from understudy.players.critic import DRAWN, LEVELS, Criticised
 from understudy.players.rows import RowModel
 from understudy.privacy import Choice, MarginalScore, Meter
 from understudy.queries.base import QueryClass
@@ -104,6 +104,25 @@ class Slopes:
     def point(self, model: Model) -> Sequence[Finding]:
         assert isinstance(model, Criticised)
         return [self._meter.measure_tilted(model.parts, model.weights, LEVELS, rho=self._rho)]
+
+
+class WholeDiscriminator:
+    """MEASURE, in one go, the discriminator that best tells the rows from as many rows of the model."""
+
+    def __init__(self, meter: Meter, *, ridge: int, sigma: Fraction, rng: np.random.Generator) -> None:
+        self._meter, self._ridge, self._sigma, self._rng = meter, ridge, sigma, rng
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        assert isinstance(model, Criticised)
+        count, weight = made_rows(self._meter.rows)
+        made = model.rows(count, self._rng)
+        return [self._meter.discriminate(model.parts, made, weight=weight, ridge=self._ridge, sigma=self._sigma)]
+
+
+def made_rows(rows: int) -> tuple[int, int]:
+    """How many rows of a model are shown beside so many of the table, and how often each counts: about as much in all."""
+    weight = max(1, rows // DRAWN)
+    return max(1, rows // weight), weight
 
 
 class InTurn:

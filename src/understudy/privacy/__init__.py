@@ -6,6 +6,7 @@ Nothing outside this folder (but the front door, which opens the table) may impo
 from understudy.privacy.budget import Budget
 from understudy.privacy.certificate import Certificate
 from understudy.privacy.ledger import FileLedger, ProcessLedger
+from understudy.privacy.logistic import Discriminator
 from understudy.privacy.meter import Measurement, Meter
 from understudy.privacy.requests import Choice
 from understudy.privacy.residuals import Residual
@@ -16,6 +17,7 @@ __all__ = [
     "Budget",
     "Certificate",
     "Choice",
+    "Discriminator",
     "FileLedger",
     "MarginalScore",
     "Measurement",

@@ -39,6 +39,7 @@ from understudy.privacy.argmin import (
 from understudy.privacy.certificate import Certificate, certificate
 from understudy.privacy.exponential import MOST_NATS, ScoreTable, draw
 from understudy.privacy.ledger import Ledger
+from understudy.privacy.logistic import FAR, Discriminator, Question
 from understudy.privacy.noise import LARGEST_WIDE_SIGMA, Noise, round_sigma_up, sqrt_up
 from understudy.privacy.requests import (
     Choice,
@@ -262,6 +263,24 @@ class Meter:
         self._play.charge(ev.DiscreteGaussian(what=what, sigma_squared=sigma**2, l2_squared=l2))
         exact = _guarded(lambda: self._open_source().scan(tilt))
         return Tilted(tilt, exact + self._noise.gaussian(tilt.size, sigma), sigma)
+
+    def discriminate(self, parts: Sequence[Marginal], made: np.ndarray, *, weight: int, ridge: int, sigma: int | Fraction) -> Discriminator:
+        """The weights of cells that best tell the rows from ``made`` ones, under Gaussian noise on the objective (M14).
+
+        A made row counts ``weight`` times; ``ridge`` holds the weights back, and ``sigma`` is the noise on their slope, in rows.
+        The cost is a curve, and a little beside it for what separates the minimum that is found from the true one.
+        """
+        if self.neighbours is not Neighbours.REPLACE_ONE:
+            raise NotSupported("A discriminator is proved private for a public number of rows only; use replace-one.")
+        source = self._open_source()
+        asked = Question.checked(parts, made, source.shape, rows=self.rows, weight=weight, ridge=ridge, sigma=sigma)
+        terms = asked.terms
+        self._play.charge(*terms.events)
+        b = self._noise.gaussian(terms.cells, Fraction(terms.sigma))
+        if np.abs(b).max() > FAR * terms.sigma:  # probability below 10^-880 whatever the data; nothing was released
+            raise RuntimeError("The noise sampler met an event that does not happen; run again.")
+        theta = _guarded(lambda: asked.answered(source, b))
+        return Discriminator(asked.parts, theta + self._noise.gaussian(terms.cells, terms.cover), terms)
 
     def _noisy(self, part: QueryClass, counts: Counts, sigma: Fraction, kept: int | None) -> Measurement:
         if kept is None:

@@ -42,7 +42,7 @@ def _slot_curve(kappa: Fraction, gamma: Fraction, furthest: Fraction, shift: Fra
 def slot_cost(order: Fraction, kappa: Fraction, gamma: Fraction, furthest: Fraction, shift: Fraction) -> Fraction:
     """The Renyi divergence of one slot at one order, rounded up; no x exceeds ``furthest``."""
     with localcontext(Context(prec=DIGITS)) as ctx:
-        a, k, g, c = (_decimal(x, ctx) for x in (order, kappa, gamma, shift))
+        a, k, g, c = (as_decimal(x, ctx) for x in (order, kappa, gamma, shift))
         replaced = _replaced_at_least(gamma, ctx)
         reach = k / replaced  # how far the coin's log-odds move
         bounds = [
@@ -52,24 +52,24 @@ def slot_cost(order: Fraction, kappa: Fraction, gamma: Fraction, furthest: Fract
         fresh = (a - 1) * min(a * c**2 / 2, 2 * c)
         if (a + 1) * reach + fresh < HOPELESS:
             coin = a / 2 * k**2 * ((a + 1) * reach).exp() / replaced
-            often = 1 - (-_decimal(furthest, ctx)).exp()
+            often = 1 - (-as_decimal(furthest, ctx)).exp()
             bounds.append(coin + (1 + often * ((a - 1) * reach).exp() * (fresh.exp() - 1)).ln() / (a - 1))
-        return _up(min(bounds))
+        return shown_up(min(bounds))
 
 
 def slot_rho(kappa: Fraction, gamma: Fraction, shift: Fraction) -> Fraction:
     """A zCDP bound for the same: the coin's bounded range, and a draw every time."""
     with localcontext(Context(prec=DIGITS)) as ctx:
-        return _up(_decimal(kappa, ctx) ** 2 / (8 * _replaced_at_least(gamma, ctx) ** 2) + _decimal(shift, ctx) ** 2 / 2)
+        return shown_up(as_decimal(kappa, ctx) ** 2 / (8 * _replaced_at_least(gamma, ctx) ** 2) + as_decimal(shift, ctx) ** 2 / 2)
 
 
 def _replaced_at_least(gamma: Fraction, ctx: Context) -> Decimal:
-    return 1 - (-_decimal(gamma, ctx)).exp()
+    return 1 - (-as_decimal(gamma, ctx)).exp()
 
 
-def _decimal(x: Fraction, ctx: Context) -> Decimal:
+def as_decimal(x: Fraction, ctx: Context) -> Decimal:
     return ctx.divide(Decimal(x.numerator), Decimal(x.denominator))
 
 
-def _up(value: Decimal) -> Fraction:
+def shown_up(value: Decimal) -> Fraction:
     return Fraction(SHOWN.plus(value * (1 + SLACK) + SLACK))

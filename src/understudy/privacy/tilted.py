@@ -52,7 +52,7 @@ class Tilt:
 
     def tally(self, block: np.ndarray) -> np.ndarray:
         """What the rows of a block add up to."""
-        found: np.ndarray = _tilted(block, *self._arrays, self.weights, self.levels)
+        found: np.ndarray = _tilted(block, *self._places, self.weights, self.levels)
         return found
 
     def l2_squared(self, neighbours: Neighbours) -> int:
@@ -61,17 +61,8 @@ class Tilt:
         return rows * len(self.parts) * int(self.levels.max()) ** 2
 
     @cached_property
-    def _arrays(self) -> tuple[np.ndarray, ...]:
-        """(first cell of each part; first entry of each part in the next two; columns in a block; strides), flat."""
-        at = {c: i for i, c in enumerate(self.columns)}
-        sizes, widths = [math.prod(part.shape) for part in self.parts], [len(part.positions) for part in self.parts]
-        strides = [math.prod(part.shape[i + 1 :]) for part in self.parts for i in range(len(part.shape))]
-        return (
-            np.cumsum([0, *sizes[:-1]]).astype(np.int64),
-            np.cumsum([0, *widths]).astype(np.int64),
-            np.asarray([at[position] for part in self.parts for position in part.positions], np.int64),
-            np.asarray(strides, np.int64),
-        )
+    def _places(self) -> tuple[np.ndarray, ...]:
+        return places(self.parts, self.columns)
 
 
 @dataclass(frozen=True)
@@ -83,13 +74,24 @@ class Tilted:
     sigma: Fraction
 
 
-def checked_tilt(
-    parts: Sequence[Marginal], weights: Sequence[np.ndarray], levels: Sequence[int] | np.ndarray, shape: Sequence[int]
-) -> Tilt:
-    """A tilt made of copies of what was asked for, or a refusal in a sentence; all of it is public."""
-    parts, weights = tuple(parts), [np.array(weight) for weight in weights]
+def places(parts: Sequence[Marginal], columns: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """(first cell of each part; first entry of each part in the next two; columns in a block of ``columns``; strides), flat."""
+    at = {c: i for i, c in enumerate(columns)}
+    sizes, widths = [math.prod(part.shape) for part in parts], [len(part.positions) for part in parts]
+    strides = [math.prod(part.shape[i + 1 :]) for part in parts for i in range(len(part.shape))]
+    return (
+        np.cumsum([0, *sizes[:-1]]).astype(np.int64),
+        np.cumsum([0, *widths]).astype(np.int64),
+        np.asarray([at[position] for part in parts for position in part.positions], np.int64),
+        np.asarray(strides, np.int64),
+    )
+
+
+def checked_parts(parts: Sequence[Marginal], shape: Sequence[int]) -> tuple[Marginal, ...]:
+    """The marginals whose cells are looked at, copied, or a refusal in a sentence."""
+    parts = tuple(parts)
     if not 0 < len(parts) <= MOST_MARGINALS or not all(isinstance(part, Marginal) for part in parts):
-        raise ParameterError(f"A tilt needs from 1 to {MOST_MARGINALS:,} marginals.")
+        raise ParameterError(f"Sums over cells need from 1 to {MOST_MARGINALS:,} marginals.")
     try:
         # Plain whole numbers, read once: NumPy's would wrap in a product, and a subclass may not say the same thing twice.
         named = [(tuple(map(operator.index, part.positions)), tuple(map(operator.index, part.shape))) for part in parts]
@@ -103,6 +105,14 @@ def checked_tilt(
     cells = sum(part.size for part in parts)
     if cells > DENSE_CELLS:
         raise NotSupported(f"{cells:,} cells in all marginals together; at most {DENSE_CELLS:,} can be handled. Use fewer, or wider bins.")
+    return parts
+
+
+def checked_tilt(
+    parts: Sequence[Marginal], weights: Sequence[np.ndarray], levels: Sequence[int] | np.ndarray, shape: Sequence[int]
+) -> Tilt:
+    """A tilt made of copies of what was asked for, or a refusal in a sentence; all of it is public."""
+    parts, weights = checked_parts(parts, shape), [np.array(weight) for weight in weights]
     if [weight.shape for weight in weights] != [(part.size,) for part in parts] or not all(_whole(weight) for weight in weights):
         raise ParameterError("Each marginal needs one whole number as the weight of each of its cells.")
     flat = np.concatenate(weights)

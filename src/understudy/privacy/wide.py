@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -103,7 +103,7 @@ def _normaliser(sigma: Fraction, ctx: Context) -> Decimal:
     """Z: summed as it stands below sigma 1, by Poisson's formula sigma sqrt(2 pi) * sum of exp(-2 pi^2 sigma^2 m^2) from there on."""
     if sigma < 1:
         return _theta(ctx.divide(Decimal(sigma.denominator**2), Decimal(2 * sigma.numerator**2)), ctx)
-    pi, wide = _pi(ctx.prec), ctx.divide(Decimal(sigma.numerator), Decimal(sigma.denominator))
+    pi, wide = pi_to(ctx.prec), ctx.divide(Decimal(sigma.numerator), Decimal(sigma.denominator))
     return wide * (2 * pi).sqrt() * _theta(2 * (pi * wide) ** 2, ctx)
 
 
@@ -117,10 +117,12 @@ def _theta(c: Decimal, ctx: Context) -> Decimal:
     return total
 
 
-def _pi(digits: int) -> Decimal:
+@lru_cache
+def pi_to(digits: int) -> Decimal:
     """pi to so many digits, by Machin's formula in integers."""
     unit = 10 ** (digits + 10)
-    return Decimal(4 * (4 * _arctan_inverse(5, unit) - _arctan_inverse(239, unit))) / Decimal(unit)
+    with localcontext(Context(prec=digits + 10)):  # it is kept: the precision of whoever asks first must not matter
+        return Decimal(4 * (4 * _arctan_inverse(5, unit) - _arctan_inverse(239, unit))) / Decimal(unit)
 
 
 def _arctan_inverse(x: int, unit: int) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from understudy.errors import ParameterError
 from understudy.queries.attribute import Attribute
-from understudy.schema import Schema
+from understudy.schema import Categorical, Schema
 
 Box = Mapping[int, frozenset[int]]  # for some columns, the codes that they may take; every other column is free
 MOST_BOXES = 500
@@ -116,12 +116,12 @@ class _Reader:
         name = self._text(stops=("in", "not"))
         sign = self._sign()
         if sign is not None:
-            return self._box(Attribute.compared(self._schema, name, sign, self._text()))
+            return self._box(self._compared(name, sign, self._text()))
         without = self._next("not", "in")
         if without:
             self._at += 1
         if not self._take("in"):
-            return self._box(Attribute.parse(name, self._schema))
+            return self._box(self._yes(name))
         self._expect("(")
         listed = [Attribute.compared(self._schema, name, "=", self._text())]
         while self._take(","):
@@ -129,6 +129,25 @@ class _Reader:
         self._expect(")")
         found: list[Box] = [{listed[0].column: frozenset().union(*(one.codes for one in listed))}]
         return self._without([{}], found) if without else found
+
+    def _compared(self, name: str, sign: str, value: str) -> Attribute:
+        """A comparison that means something: greater and less need an order, in which MISSING and OTHER have no place."""
+        asked = Attribute.compared(self._schema, name, sign, value)
+        column = self._schema.columns[asked.column]
+        if sign not in ("=", "!="):
+            if isinstance(column, Categorical) and not column.ordered:
+                raise ParameterError(f"The values of {name!r} have no order; ask with = or in (...), or declare the order in the schema.")
+            if value in ("MISSING", "OTHER") and value in column.labels[column.values :]:
+                raise ParameterError(f"{value} has no place in the order of {name!r}; ask with = or !=.")
+        return asked
+
+    def _yes(self, name: str) -> Attribute:
+        """A column by itself: one whose two values are no and yes."""
+        asked = Attribute.parse(name, self._schema)
+        column = self._schema.columns[asked.column]
+        if column.label(1).lower() not in ("1", "true", "yes"):
+            raise ParameterError(f"{name!r} is no yes/no column; ask for a value, as in \"{name} = '{column.label(1)}'\".")
+        return asked
 
     def _box(self, asked: Attribute) -> list[Box]:
         return [{asked.column: asked.codes}] if asked.codes else []
