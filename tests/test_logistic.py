@@ -427,3 +427,55 @@ def test_a_release_is_charged_as_settled_saved_and_verified(tmp_path: Any) -> No
     assert made.manifest["mechanism"]["conditional_on"] is None and made.manifest["mechanism"]["parameters"]["sigma"] > 0
     with pytest.raises(us.NotSupported, match="replace-one"):
         us.release(small_table(), schema=SMALL, epsilon=1, delta="1e-6", neighbours="add-remove-one", mechanism="gan-logistic-experimental")
+
+
+# ---------------------------------------------------------------------- what readers of the proof asked for
+
+
+@pytest.mark.parametrize("sigma", [Fraction(1, 64), Fraction(3), Fraction(1 << 16)])
+@pytest.mark.parametrize("cells", [1, 2, 1 << 24])
+def test_how_far_off_a_theta_may_be_counts_every_rounding(sigma: Fraction, cells: int) -> None:
+    """The stop, a unit in each row's weight and in each entry of ridge * theta, and two steps of b's grid; worked out once more."""
+    terms = Terms.of(rows=1000, made=500, marginals=9, cells=cells, ridge=77, sigma=sigma)
+    root = math.isqrt(cells - 1) + 1
+    stop = math.ceil(sigma * 2**COARSE) * 2 ** (FINE - COARSE) // 2**12
+    slope = Fraction(stop + 1500 * 3 + root + 2 * root * 2 ** (FINE - COARSE), 2**FINE)  # in rows
+    assert terms.off == slope / 77 * 2**GRID
+    gaussian = terms.events[1]
+    assert isinstance(gaussian, ev.DiscreteGaussian) and gaussian.l2_squared == math.ceil((2 * terms.off) ** 2)
+
+
+def test_so_many_marginals_that_scores_would_wrap_are_refused() -> None:
+    few = {"rows": 1000, "made": 1000, "cells": 2, "ridge": 1, "sigma": Fraction(1)}
+    box = Terms.of(**few, marginals=1).box
+    enough = room.LARGEST_SCORE // (box + 1)
+    with pytest.raises(NotSupported, match="arithmetic carries"):
+        room.checked_terms(**few, marginals=enough + 1)
+    with pytest.raises(NotSupported, match="closely enough"):  # that one carries, and rounding would hold the descent up
+        room.checked_terms(**few, marginals=enough)
+
+
+def test_a_minimum_that_rounding_would_hide_is_refused() -> None:
+    with pytest.raises(NotSupported, match="closely enough"):
+        room.checked_terms(rows=1000, made=1000, marginals=3, cells=1 << 20, ridge=1, sigma=Fraction(1, 64))
+
+
+def test_numbers_of_numpy_never_stretch_noise_over_more_cells() -> None:
+    schema = Schema.from_domain({"x": 200, "y": 57})
+    parts = [Marginal((0,), (200,)), Marginal((1,), (57,))]
+    for part in parts:
+        object.__setattr__(part, "shape", tuple(np.uint8(size) for size in part.shape))  # their sum wraps to one
+    meter = meter_on(np.zeros((30, 2), np.int64), schema=schema)
+    found = meter.discriminate(parts, np.zeros((3, 2), np.int64), weight=1, ridge=200, sigma=Fraction(40))
+    assert found.values.shape == (257,) and len(set((found.values % 1000).tolist())) > 100
+    assert asked(meter_on(BASE), sigma=Fraction(np.int64(3))).terms == asked(meter_on(BASE)).terms
+    with pytest.raises(ParameterError, match="same length"):
+        asked(meter_on(BASE), made=[[0, 0], [1]])
+
+
+def test_a_sigma_finer_than_a_float_is_priced_as_it_is_played() -> None:
+    made = us.release(
+        small_table(), schema=SMALL, workload=marginals(SMALL, k=2), epsilon=1, mechanism="gan-logistic-experimental",
+        parameters={"rounds": 1, "steps": 1, "ridge": 1000.0, "sigma": 4000 + Fraction(1, 10**20)},
+    )  # fmt: skip
+    assert made.manifest["mechanism"]["parameters"]["sigma"] == 4000.0

@@ -15,7 +15,7 @@ from understudy.audit.distributions import gaussian_pmf, renyi
 from understudy.audit.laws import ADD, BASE, RECORDS, REPLACE, TINY, neighbours_of
 from understudy.audit.laws import RENYI_ORDERS as ORDERS
 from understudy.checks import BASKET, SMALL, small_table, source_kinds
-from understudy.errors import BudgetRefused, NotSupported, ParameterError
+from understudy.errors import BudgetRefused, NotSupported, ParameterError, WorkloadError
 from understudy.privacy import Meter, ProcessLedger, Tilt, Tilted
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, cost_of
@@ -211,13 +211,19 @@ def test_numbers_of_numpy_in_a_marginal_never_wrap() -> None:
     source = MemorySource(np.zeros((4, 2), np.int64), schema)
     for kind in (np.uint8, np.int8, np.int64):
         part = Marginal((0, 1), (kind(16), kind(16)))
+        assert part.size == 256
+        object.__setattr__(part, "shape", (kind(16), kind(16)))  # and by somebody who went around the check
         meter = Meter(source, neighbours=REPLACE, ledger=ProcessLedger(), play=Cost(Fraction(1)), certify=Fraction(1), label="t")
         found = meter.measure_tilted([part] * 3, [np.ones(256, np.int64)] * 3, [1, 1, 1], rho=Fraction(1))
         assert found.tilt.size == 3 * 256 == len(found.counts)
         assert all(type(size) is int for one in found.tilt.parts for size in one.shape)
     for shape in ((16.0, 16.0), ("16", "16"), (None, 16)):
-        with pytest.raises(ParameterError):
-            meter.measure_tilted([Marginal((0, 1), shape)], [np.ones(256, np.int64)], [1, 1, 1], rho=Fraction(1))
+        with pytest.raises(WorkloadError, match="whole numbers"):
+            Marginal((0, 1), shape)  # type: ignore[arg-type]
+        forged = Marginal((0, 1), (16, 16))
+        object.__setattr__(forged, "shape", shape)
+        with pytest.raises(ParameterError, match="whole numbers"):
+            meter.measure_tilted([forged], [np.ones(256, np.int64)], [1, 1, 1], rho=Fraction(1))
 
 
 @pytest.mark.parametrize("relation", [REPLACE, ADD])

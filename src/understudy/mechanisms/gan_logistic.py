@@ -97,6 +97,7 @@ class GanLogistic(Mechanism):
             return counted is not None and counted <= rho
 
         sigma = _least(fits) if self.sigma is None else exact(self.sigma, "sigma")
+        sigma = exact(float(sigma), "sigma")  # as it is played with
         if not fits(sigma):
             raise ParameterError(
                 f"{self.name}: {self.rounds} rounds at a ridge of {ridge:g} and a sigma of {float(sigma):g} cost more than there is; "

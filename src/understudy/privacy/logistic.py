@@ -36,6 +36,8 @@ from understudy.tally import CodedRows, Verbs
 GRID, FINE, COARSE = 46, 38, 30  # theta is in units of 2^-46, slopes and weights of rows in 2^-38, b in 2^-30
 LEVEL, STEP, FURTHEST = 20, 10, 16  # LEVELS are in units of 2^-20, one every 2^-10, for scores from -16 to 16
 LEVELS = np.rint(2**LEVEL / (1 + np.exp(np.arange(-FURTHEST << STEP, (FURTHEST << STEP) + 1) / 2**STEP))).astype(np.int64)
+if LEVELS[0] != 2**LEVEL or LEVELS[-1] != 0 or (np.diff(LEVELS) > 0).any():  # the proof needs w to fall from one to zero
+    raise ImportError("This platform's exponential is not good enough for the discriminator.")
 STEEPEST = Fraction(int(-np.diff(LEVELS).min()) << STEP, 1 << LEVEL)  # a quarter, but for the rounding of LEVELS
 FAR = 64  # sigmas: no b is larger, or the room stops (probability below 10^-880)
 LARGEST_SLOPE = 1 << 23  # of all rows and b together: twice that in units of 2^-38 fits 64 bits
@@ -145,6 +147,7 @@ def checked_terms(*, rows: int, made: int, marginals: int, cells: int, ridge: ob
         raise ParameterError(f"A discriminator needs a ridge, a whole number from 1 to {LARGEST_RIDGE:,}.")
     if isinstance(sigma, bool) or not isinstance(sigma, (int, Fraction)) or not LEAST_SIGMA <= sigma <= MOST_SIGMA:
         raise ParameterError(f"A discriminator needs a sigma, a whole number or a Fraction from {LEAST_SIGMA} to {MOST_SIGMA}.")
+    sigma = Fraction(int(sigma.numerator), int(sigma.denominator))  # NumPy's whole numbers inside a Fraction would wrap
     terms = Terms.of(rows=rows, made=made, marginals=marginals, cells=cells, ridge=ridge, sigma=sigma)
     slope = (rows + made) * 2**COARSE + FAR * terms.sigma
     if slope >= LARGEST_SLOPE * 2**COARSE or marginals * (terms.box + 1) >= LARGEST_SCORE or terms.cover > LARGEST_WIDE_SIGMA:
@@ -158,7 +161,10 @@ def checked_terms(*, rows: int, made: int, marginals: int, cells: int, ridge: ob
 
 def checked_rows(made: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """Public rows of codes, copied, or a refusal in a sentence."""
-    codes = np.array(made)
+    try:
+        codes = np.array(made)
+    except ValueError:
+        raise ParameterError("A discriminator needs made rows of the same length.") from None
     if codes.ndim != 2 or codes.dtype.kind not in "iu" or codes.shape[1] != len(shape) or not len(codes):
         raise ParameterError("A discriminator needs made rows: whole codes, one for each column.")
     if np.any(codes < 0) or np.any(codes >= np.asarray(shape)):

@@ -280,6 +280,8 @@ class Meter:
         if np.abs(b).max() > FAR * terms.sigma:  # probability below 10^-880 whatever the data; nothing was released
             raise RuntimeError("The noise sampler met an event that does not happen; run again.")
         theta = _guarded(lambda: asked.answered(source, b))
+        if theta.shape != (terms.cells,):  # noise is drawn for so many numbers, and must never be stretched over more
+            raise ParameterError("These marginals are written for another schema than the table's.")
         return Discriminator(asked.parts, theta + self._noise.gaussian(terms.cells, terms.cover), terms)
 
     def _noisy(self, part: QueryClass, counts: Counts, sigma: Fraction, kept: int | None) -> Measurement:

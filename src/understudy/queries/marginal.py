@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -31,6 +32,13 @@ class Marginal(QueryClass):
     shape: tuple[int, ...]
 
     kind: ClassVar[str] = "marginal"
+
+    def __post_init__(self) -> None:
+        try:  # plain whole numbers: NumPy's would wrap in a product
+            object.__setattr__(self, "positions", tuple(map(operator.index, self.positions)))
+            object.__setattr__(self, "shape", tuple(map(operator.index, self.shape)))
+        except TypeError:
+            raise WorkloadError("The columns and sizes of a marginal are whole numbers.") from None
 
     @classmethod
     def of(cls, schema: Schema, names: Sequence[str]) -> Marginal:
