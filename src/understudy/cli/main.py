@@ -322,7 +322,7 @@ def mechanisms(as_json: bool) -> None:
         return
     table = Table(box=None)
     for heading in ("name", "what it does", "--set", "reference"):
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=heading == "name")  # a name that is cut cannot be asked for
     table.add_row("auto", "the best of these for the schema and workload; the default", "", "")
     for name, kind in found.items():
         table.add_row(name, kind.summary, ", ".join(f.name for f in fields(kind)), kind.reference)
