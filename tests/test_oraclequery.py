@@ -96,7 +96,7 @@ class Backwards:
 def test_the_error_falls_over_the_rounds_and_not_with_the_sign_turned(monkeypatch: pytest.MonkeyPatch) -> None:
     table = skewed()
     found = [error(play(table, BITS, "1-way", rounds=rounds)[0], table, BITS) for rounds in (2, 8, 60)]
-    # In 18 plays the second was 0.071 to 0.076 and the third 0.025 to 0.036: half of the one is too near the other for noise without a seed.
+    # In 18 plays the second was 0.071 to 0.076 and the third 0.025 to 0.036: half of the one would be too near the other.
     assert found[0] > 0.5 and found[2] < 0.7 * found[1] and found[2] < 0.08
     monkeypatch.setattr(OracleQuery, "query_player", lambda self, meter, parts, rho: Backwards(meter, parts, rho=rho))
     assert error(play(table, BITS, "1-way", rounds=60)[0], table, BITS) > 0.5
