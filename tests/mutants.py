@@ -258,8 +258,8 @@ MUTANTS = [
     ),
     mutant(
         "sizes of a marginal that wrap as NumPy's numbers do",
-        "privacy/tilted.py",
-        ("parts = tuple(Marginal(positions, sizes) for positions, sizes in named)", "parts = tuple(Marginal(tuple(p.positions), tuple(p.shape)) for p in parts)"),
+        "queries/marginal.py",
+        ('object.__setattr__(self, "shape", tuple(map(operator.index, self.shape)))', "pass"),
         tests="test_tilted.py",
     ),
     mutant(

@@ -674,3 +674,13 @@ def test_charges_of_learning_are_priced() -> None:
     assert total_cost([ApproximateDP(what="x", epsilon=Fraction(1), delta=Fraction(1, 4))]).delta == Fraction(1, 4)
     with pytest.raises(ParameterError, match="malformed"):
         total_cost([PerturbedArgmin(what="x", shift=3, slots=2, scale=Fraction(0))])
+
+
+@pytest.mark.parametrize("costs", [(1, 1), (5, 1), (2, 7)])
+def test_mistakes_are_noised_for_the_dearest_of_them(costs: tuple[int, int]) -> None:
+    """One row in place of another may turn a free answer into the dearest mistake."""
+    task = Task(LABELLED.attributes, LABELLED.label, costs)
+    meter = meter_on(np.array([[1, 0], [0, 1], [0, 0]]))
+    _, scale = meter.mistakes(task, Conjunctions(attributes=1), (0,), epsilon=Fraction(1, 2))
+    (event,) = meter.events
+    assert scale == 2 * max(costs) and event.l1 == max(costs) and event.scale == scale

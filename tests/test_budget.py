@@ -169,3 +169,16 @@ def test_an_allowance_granted_on_a_zcdp_bound_refuses_a_curve_without_one() -> N
 def test_a_delta_smaller_than_any_float_still_converts() -> None:
     budget = Budget.of(epsilon=1, delta="1e-400")
     assert budget.delta is not None and 0 < epsilon_for(budget.rho, budget.delta) <= Fraction(1000001, 1000000)
+
+
+def test_what_each_kind_of_event_costs_is_what_the_proofs_say() -> None:
+    third = Fraction(1, 3)
+    assert cost_of(ev.PureDP(what="x", epsilon=third)).rho == third**2 / 2
+    assert cost_of(ev.DiscreteLaplace(what="x", scale=Fraction(6), l1=2)).rho == third**2 / 2
+    assert cost_of(ev.PerturbedArgmin(what="x", shift=1, slots=2, scale=Fraction(6))).rho == third**2 / 2
+    assert cost_of(ev.ExponentialDraws(what="x", log_weight_shift=third, draws=5)).rho == 5 * third**2 / 2
+    assert cost_of(ev.DiscreteGaussian(what="x", sigma_squared=Fraction(9), l2_squared=2)).rho == Fraction(1, 9)
+    assert cost_of(ev.JointGaussian(what="x", sigmas_squared=(Fraction(1),), l2_in_sigmas=third)).rho == third / 2
+    both = cost_of(ev.ApproximateDP(what="x", epsilon=third, delta=Fraction(1, 7)))
+    assert (both.rho, both.delta) == (third**2 / 2, Fraction(1, 7))
+    assert cost_of(ev.Reservation(what="x", rho=third)).rho == third
