@@ -577,7 +577,7 @@ def test_a_release_with_a_broken_oracle_costs_the_same_and_is_sound(
     battery("solver faults", played["solves"], f"{kind.name}, oracle as post-processing: same charge, sound bundle")
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(9, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_rule_whose_proof_does_not_hold_is_never_released(times: int, tmp_path: Path, battery: Note) -> None:
     """The oracle inside the room: every fault, on ``times`` different tables."""
     pytest.importorskip("ortools")
