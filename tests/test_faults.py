@@ -185,7 +185,14 @@ STAGES = ("before a charge", "just after it", "in the play", "writing the bundle
 def started(words: list[str]) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "COLUMNS": "300"}
     code = "import sys; from understudy.cli.main import main; main(sys.argv[1:])"
-    return subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment, preexec_fn=heeds_ctrl_c
+    )
+
+
+def heeds_ctrl_c() -> None:
+    """A shell starts what runs in its background deaf to SIGINT, and children inherit that: these must hear it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_for_charge(ledger: FileLedger, process: subprocess.Popen[bytes], more: float) -> None:
