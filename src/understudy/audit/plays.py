@@ -27,9 +27,9 @@ SHORT: dict[str, dict[str, Any]] = {
     "gan-logistic-experimental": {"steps": 2, "rounds": 2},
     "generator": {"steps": 2},
     "querygan": {"steps": 2, "rounds": 5},
-    "fem": {"samples": 5},
-    "sepfem": {"samples": 5},
-    "oraclequery": {"samples": 5},
+    "fem": {"samples": 5, "rounds": 6},
+    "sepfem": {"samples": 5, "rounds": 6},
+    "oraclequery": {"samples": 5, "rounds": 6},
     "rap": {"steps": 20, "relaxed_rows": 20},
     "projection": {"steps": 20, "relaxed_rows": 20},
 }

@@ -23,7 +23,7 @@ PROCESSES = 2
 
 @click.command()
 @click.option("--mechanism", help="Only this one, and not the verbs that all of them share.")
-@click.option("--quick", is_flag=True, help="Fewer pairs and draws: a minute or two instead of about twenty.")
+@click.option("--quick", is_flag=True, help="Fewer pairs and draws: a few minutes instead of about half an hour.")
 @click.option("--attach", "folder", help="Write the result into a release FOLDER of this same version; 'verify' shows it.")
 @json_option
 @speaks_plainly
