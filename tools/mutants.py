@@ -18,15 +18,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
 from rich.console import Console
 from rich.table import Table
 from tests.mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[1]
+COPIES = 2  # at work at once
 COPIED = ("src", "tests", "pyproject.toml")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 LONGEST = 900  # seconds for the tests of one mutant; one that hangs is caught by that
@@ -99,12 +102,22 @@ def run(mutant: Mutant, place: Path) -> Verdict:
 
 
 def run_all(mutants: list[Mutant], console: Console) -> list[Verdict]:
-    found = []
-    with copy_of_the_package() as place:
-        for mutant in mutants:
-            found.append(run(mutant, place))
-            console.print(f"{'caught' if found[-1].caught_by else 'MISSED'}  {mutant.what}", style="dim", markup=False)
-    return found
+    """One after the other in each of two copies."""
+    with ExitStack() as copies, ThreadPoolExecutor(COPIES) as workers:
+        free: SimpleQueue[Path] = SimpleQueue()
+        for _ in range(COPIES):
+            free.put(copies.enter_context(copy_of_the_package()))
+
+        def tried(mutant: Mutant) -> Verdict:
+            place = free.get()
+            try:
+                found = run(mutant, place)
+            finally:
+                free.put(place)
+            console.print(f"{'caught' if found.caught_by else 'MISSED'}  {mutant.what}", style="dim", markup=False)
+            return found
+
+        return list(workers.map(tried, mutants))
 
 
 def main() -> None:

@@ -85,3 +85,11 @@ def at_least(hits: int, trials: int, level: float) -> float:
 def at_most(hits: int, trials: int, level: float) -> float:
     """The other side."""
     return 1.0 - at_least(trials - hits, trials, level)
+
+
+def wilson(shares: np.ndarray, trials: int, deviations: float) -> tuple[np.ndarray, np.ndarray]:
+    """Wilson's approximate bounds of many probabilities at once."""
+    square = deviations**2 / trials
+    centre = shares + square / 2
+    half = np.sqrt(square * shares * (1 - shares) + square**2 / 4)
+    return (centre - half) / (1 + square), (centre + half) / (1 + square)
