@@ -104,11 +104,19 @@ def test_many_draws_show_half_the_noise(name: str, draws: int) -> None:
     assert not row.held and row.found > row.claimed and "broken on 5 times as many fresh draws" in row.said
 
 
-def test_many_releases_show_noise_that_is_hardly_there() -> None:
-    class Hardly(Noise):
-        def gaussian(self, size: int, sigma: Fraction) -> np.ndarray:
-            return np.rint(super().gaussian(size, sigma) / 10).astype(np.int64)
+class Hardly(Noise):
+    """A broken sampler with a tenth of the noise."""
 
+    def gaussian(self, size: int, sigma: Fraction) -> np.ndarray:
+        return np.rint(super().gaussian(size, sigma) / 10).astype(np.int64)
+
+
+def test_many_draws_show_a_discriminator_with_hardly_any_noise() -> None:
+    row = verb_row(BY_NAME["discriminate"], "lonely", Fraction(2), 2000, Hardly())
+    assert not row.held and row.found > row.claimed
+
+
+def test_many_releases_show_noise_that_is_hardly_there() -> None:
     row = mechanism_row(INDEPENDENT, "lonely", Fraction(2), plays=300, noise=Hardly())
     assert not row.held, row
 

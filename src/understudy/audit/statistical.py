@@ -25,7 +25,7 @@ from understudy.audit.rows import Row
 from understudy.learning.conjunctions import Conjunctions
 from understudy.privacy import MarginalScore, Meter
 from understudy.privacy import events as ev
-from understudy.privacy.accountant import Cost, total_cost
+from understudy.privacy.accountant import ORDERS, Cost, total_cost
 from understudy.privacy.budget import rho_for
 from understudy.privacy.noise import Noise
 from understudy.privacy.residuals import joint_l2
@@ -39,7 +39,7 @@ DELTA = Fraction(1, 100)  # of the promises: a tiny one could not be told from 0
 DELTAS = (Fraction(0), Fraction(1, 1000), DELTA, Fraction(1, 20))
 DRAWS = 20_000
 MANY = 200  # draws in one call
-PLENTY = Cost(Fraction(10**9))
+PLENTY = Cost(Fraction(10**9), (Fraction(10**9),) * len(ORDERS), curve_rho=Fraction(10**9))
 MISS = 1e-3  # the chance, at most, that a claim which is kept is called broken
 DOUBT = 0.3  # a claim that a bound at this level breaks is looked at again
 AGAIN = 5  # times as many draws for that
@@ -146,7 +146,7 @@ class Verb:
     """A verb as numbers to look at: ``ask(meter, price, many)`` gives so many independent ones.
 
     Its price is an epsilon (pure) or the rho of (epsilon, DELTA). Verbs that can be asked for many draws at once are; ``single``
-    ones cannot.
+    ones cannot; of a ``slow`` one there are so many times fewer.
     """
 
     name: str
@@ -154,6 +154,7 @@ class Verb:
     pairs: tuple[str, ...]
     pure: bool = False
     single: bool = False
+    slow: int = 1
     relation: Neighbours = REPLACE
     total: bool = False  # whether a private n must be released first, for next to nothing
 
@@ -191,6 +192,13 @@ def _tilted(m: Meter, rho: Fraction, many: int) -> list[int]:
     return [int(counts[0] - counts[1])]
 
 
+def _told_apart(m: Meter, rho: Fraction, many: int) -> list[int]:
+    """Its own terms say what this costs, which is a curve: about rho."""
+    sigma = Fraction(math.ceil(32 / math.sqrt(rho)), 32)
+    values = m.discriminate([X], np.array([[0, 0], [1, 0]]), weight=10, ridge=40, sigma=sigma).values
+    return [int(values[0] - values[1])]
+
+
 def _choices(parts: list[Any], shares: list[np.ndarray], **how: Any) -> Callable[[Meter, Fraction, int], list[int]]:
     """A number for each candidate."""
     return lambda m, rho, many: [
@@ -226,6 +234,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("release_total", lambda m, r, _: [int(m.release_total(rho=r).counts[0])], ("one fewer", "one more"), relation=ADD, single=True),
     Verb("measure_residuals", _residuals, ALL),
     Verb("measure_tilted", _tilted, ALL, single=True),
+    Verb("discriminate", _told_apart, ALL[:2], single=True, slow=5),
     Verb("select", _choices([X, Y], APART), ALL),
     Verb("select, signed", _choices([X], [HALVES], signed=True), ALL),
     Verb("select, distinct", _distinct, ALL[:2], single=True),
@@ -280,7 +289,7 @@ def verb_row(verb: Verb, pair: str, epsilon: Fraction, draws: int = DRAWS, noise
         assert claim == also
         return one, other, claim
 
-    return _row(verb.name, verb.relation, pair, epsilon, look, draws)
+    return _row(verb.name, verb.relation, pair, epsilon, look, draws // verb.slow)
 
 
 Seen = tuple[np.ndarray, np.ndarray, Claim]  # draws on the one table, on the other, and what one draw claims
