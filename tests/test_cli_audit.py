@@ -75,11 +75,12 @@ def test_a_mechanism_that_does_not_exist_is_a_sentence() -> None:
     assert result.exit_code == 2 and "There is no mechanism 'magic'" in result.output
 
 
-def test_a_folder_that_is_no_release_or_of_another_version_is_refused_before_the_audit(
+def test_a_folder_that_is_no_release_or_of_another_version_or_mechanism_is_refused_before_the_audit(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "run", lambda *settings: pytest.fail("the audit was run"))
     assert "no readable manifest" in run("--attach", tmp_path).output
+    assert "was made with independent; an audit of mwem would say nothing" in run("--mechanism", "mwem", "--attach", folder).output
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps({**manifest, "made_by": "understudy 99"}))
     result = run("--attach", folder)
@@ -154,3 +155,20 @@ def test_an_audit_moved_to_another_release_is_noticed(folder: Path, tmp_path: Pa
     other = us.release(small_table(), schema=SMALL, workload="1-way", epsilon=2, mechanism="independent").save(tmp_path / "other")
     (other / ATTACHMENT).write_bytes((folder / ATTACHMENT).read_bytes())
     assert "made for another release" in attached(other).detail
+
+
+def test_an_audit_of_one_mechanism_says_nothing_about_a_release_by_another(folder: Path) -> None:
+    attach(folder, statement([ROW.to_dict()], quick=False, mechanism="mwem"))
+    assert attached(folder).detail == "the attached audit is of mwem, and the release was made with independent"
+    assert not attached(folder).holds
+    attach(folder, statement([ROW.to_dict()], quick=False, mechanism="independent"))
+    assert attached(folder).holds and "1 checks of independent on" in attached(folder).detail
+
+
+def test_an_interrupted_audit_does_not_speak_of_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*settings: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "run", interrupted)
+    result = run("--quick")
+    assert result.exit_code == 130 and "Interrupted." in result.output and "budget" not in result.output

@@ -49,9 +49,12 @@ def source_digest() -> str:
     return total.hexdigest()
 
 
-def check_can_attach(place: Path) -> None:
-    """Refuse, before a long audit, a folder that is no release of this same version."""
-    made_by = read_manifest(place).get("made_by")
+def check_can_attach(place: Path, mechanism: str | None) -> None:
+    """Refuse, before a long audit, a folder that is no release of this same version, or by another mechanism than the audited one."""
+    manifest = read_manifest(place)
+    made_by, used = manifest.get("made_by"), _mechanism(manifest)
+    if mechanism is not None and mechanism != used:
+        raise BundleError(f"The release in {str(place)!r} was made with {used}; an audit of {mechanism} would say nothing about it.")
     if made_by != f"understudy {version('understudy')}":
         raise BundleError(f"The release in {str(place)!r} was made by {made_by}; an audit of this build would say nothing about it.")
 
@@ -66,9 +69,10 @@ def attach(place: Path, made: Mapping[str, Any]) -> None:
         raise BundleError(f"The audit could not be written to {str(place)!r} ({problem.strerror}).") from None
 
 
-def check_attachment(place: Path, made_by: str) -> tuple[bool, str]:
+def check_attachment(place: Path, manifest: Mapping[str, Any]) -> tuple[bool, str]:
     """(whether the attached audit holds for this release, one line about it)."""
     try:
+        made_by, used = manifest["made_by"], _mechanism(manifest)
         said = json.loads((place / ATTACHMENT).read_text(encoding="utf-8"))
         whole = {name: value for name, value in said.items() if name != "sha256"}
         rows = said["rows"]
@@ -81,6 +85,8 @@ def check_attachment(place: Path, made_by: str) -> tuple[bool, str]:
             return False, "the attached audit was made for another release"
         if said["made_by"] != made_by:
             return False, f"the attached audit is of {said['made_by']}, and the release was made by {made_by}"
+        if said["mechanism"] not in (None, used):
+            return False, f"the attached audit is of {said['mechanism']}, and the release was made with {used}"
         found = "no breach" if not broken else f"{len(broken)} BREACHES"
         what = " (quick)" if said["quick"] else ""
         what += f" of {said['mechanism']}" if said["mechanism"] else ""
@@ -88,6 +94,12 @@ def check_attachment(place: Path, made_by: str) -> tuple[bool, str]:
     except (KeyError, TypeError, AttributeError, RecursionError, OSError, ValueError):
         return False, "the attached audit cannot be read"
     return not broken, f"{text}; the audit is of the software build, not of this release's rows"
+
+
+def _mechanism(manifest: Mapping[str, Any]) -> Any:
+    """By its name; None if the manifest has none."""
+    said = manifest.get("mechanism")
+    return said.get("name") if isinstance(said, dict) else None
 
 
 def _bears_out(row: Mapping[str, Any]) -> bool:

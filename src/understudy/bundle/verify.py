@@ -61,7 +61,7 @@ def verify(folder: str | Path) -> list[Check]:
         checks.append(_run(claim, look, release))
     if (place / ATTACHMENT).exists():  # a release is whole without one
         claim = "the attached audit is bound to this release, of the version that made it, and found no breach"
-        checks.append(_run(claim, lambda r: check_attachment(place, r.manifest["made_by"]), release))
+        checks.append(_run(claim, lambda r: check_attachment(place, r.manifest), release))
     return checks
 
 

@@ -30,7 +30,7 @@ PROCESSES = 2
 def audit(mechanism: str | None, quick: bool, folder: str | None, as_json: bool) -> None:
     """Try to break this build's privacy claims on invented tables: replays on neighbours, exact laws, many draws."""
     if folder is not None:
-        check_can_attach(Path(folder))
+        check_can_attach(Path(folder), mechanism)
     rows = _run(mechanism, quick, quiet=as_json)
     made = statement([row.to_dict() for row in rows], quick=quick, mechanism=mechanism)
     if folder is not None:

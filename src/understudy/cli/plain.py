@@ -17,6 +17,7 @@ from rich.console import Console
 from understudy.errors import UnderstudyError
 
 out, err = Console(), Console(stderr=True)
+SPENDING = ("release", "learn", "demo")  # commands that charge a ledger
 
 
 def finish(code: int, sentence: str, as_json: bool) -> NoReturn:
@@ -41,7 +42,8 @@ def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
             finish(problem.exit_code, str(problem), as_json)
         except KeyboardInterrupt as stop:
             # A release that had begun says so itself; between two of its steps it may not have come to that.
-            told = getattr(stop, "__notes__", ["If a release had begun, its whole budget counts as spent; 'understudy budget' shows it."])
+            unsure = ["If a release had begun, its whole budget counts as spent; 'understudy budget' shows it."]
+            told = getattr(stop, "__notes__", unsure if command.__name__ in SPENDING else [])
             finish(130, " ".join(["Interrupted.", *told]), as_json)
         except Exception as problem:
             kind = type(problem).__name__
