@@ -24,7 +24,7 @@ from understudy.audit.plays import UNREPLAYED, Subject, subjects
 from understudy.audit.replay import replay
 from understudy.audit.rows import Row
 from understudy.audit.running import Check, perform, plan
-from understudy.audit.statistical import DRAWS, VERBS, Claim, Verb, judged, mechanism_row, verb_row
+from understudy.audit.statistical import DRAWS, EPSILONS, VERBS, Claim, Verb, judged, mechanism_row, verb_row
 from understudy.game import Played
 from understudy.mechanisms.base import Brief, Mechanism
 from understudy.mechanisms.independent import Independent
@@ -71,6 +71,13 @@ def test_many_draws_of_a_verb_say_nothing_against_its_claim(verb: Verb, battery:
 def test_many_releases_say_nothing_against_their_claim() -> None:
     row = mechanism_row(INDEPENDENT, "lonely", Fraction(2), plays=100)
     assert row.held and row.runs == 100
+
+
+@pytest.mark.parametrize("subject", [s for s in subjects() if REPLACE in s.relations], ids=lambda s: s.label)
+def test_every_mechanism_can_be_played_at_the_least_epsilon_of_the_audit(subject: Subject) -> None:
+    """One that cannot is counted as a breach, which only the full audit would show."""
+    row = mechanism_row(subject, "even", min(EPSILONS), plays=10)
+    assert row.held and row.runs == 10 and row.claimed > 0
 
 
 def test_the_plan_covers_every_mechanism_and_verb_and_has_two_hundred_combinations_of_draws() -> None:
