@@ -66,8 +66,17 @@ def log_delta(order: Fraction, renyi: Fraction, epsilon: Fraction) -> Decimal:
     """ln of the delta above at one order, rounded up."""
     with localcontext(Context(prec=DIGITS)) as ctx:
         a, r, e = (_decimal(x, ctx) for x in (order, renyi, epsilon))
-        value = (a - 1) * (r - e) - (a - 1).ln() + a * (1 - 1 / a).ln()
+        one, other = _logs(order)
+        value = (a - 1) * (r - e) - one + a * other
         return value + abs(value) * SLACK + SLACK
+
+
+@lru_cache(maxsize=4096)  # a search for epsilon asks sixty times for every order of the grid, and these were nearly all of its time
+def _logs(order: Fraction) -> tuple[Decimal, Decimal]:
+    """What :func:`log_delta` needs of an order alone."""
+    with localcontext(Context(prec=DIGITS)) as ctx:
+        a = _decimal(order, ctx)
+        return (a - 1).ln(), (1 - 1 / a).ln()
 
 
 def _decimal(x: Fraction, ctx: Context) -> Decimal:
