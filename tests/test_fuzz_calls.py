@@ -45,7 +45,11 @@ from understudy.bundle.model import Sample
 from understudy.checks import SMALL, small_table
 from understudy.errors import NotCertified
 from understudy.front_door import as_schema
+from understudy.queries.base import QueryClass
 from understudy.queries.condition import Condition
+from understudy.queries.conjunctions import Conjunctions
+from understudy.queries.lattice import AllConjunctions
+from understudy.queries.symmetric import Symmetric
 from understudy.schema.cells import read_objects
 from understudy.tally import CodedRows
 
@@ -106,7 +110,7 @@ def sound_bundle(made: us.Release) -> None:
 # ---------------------------------------------------------------------- workloads as text
 
 
-@examples(60, 1500)
+@examples(60, 500)
 def test_a_sound_workload_file_is_read_and_counted(tries: int, tmp_path: Path, battery: Battery) -> None:
     @fuzz(tries)
     @given(st.data(), ASKED)
@@ -118,7 +122,7 @@ def test_a_sound_workload_file_is_read_and_counted(tries: int, tmp_path: Path, b
     battery("fuzz", tries, "sound workload files, every one read and counted right")
 
 
-@examples(80, 3000)
+@examples(80, 1000)
 def test_an_odd_workload_file_is_read_or_refused_in_a_sentence(tries: int, tmp_path: Path, battery: Battery) -> None:
     outcomes: Counter[str] = Counter()
 
@@ -153,7 +157,7 @@ def as_table(form: str, pairs: list[tuple[Any, Any]], names: list[str]) -> Any:
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
-@examples(25, 400)
+@examples(25, 150)
 def test_any_items_and_pairs_give_a_sound_release_or_a_sentence(tries: int, battery: Battery) -> None:
     outcomes: Counter[str] = Counter()
 
@@ -531,7 +535,7 @@ def test_every_public_name_is_fuzzed_or_is_no_call() -> None:
     assert not set(CALLS) & set(ELSEWHERE)
 
 
-@examples(25, 500)
+@examples(25, 200)
 @pytest.mark.parametrize("name", CALLS)
 def test_any_arguments_of_a_public_name_give_something_sound_or_a_sentence(
     name: str, tries: int, tmp_path: Path, battery: Battery, monkeypatch: pytest.MonkeyPatch
@@ -553,3 +557,37 @@ def test_any_arguments_of_a_public_name_give_something_sound_or_a_sentence(
     assert outcomes.total() > outcomes["released"], "nothing was refused"
     assert outcomes["released"] or call.do in (us.Schema.load, us.Workload.load, us.Learned.load, us.Release.load, us.verify), "all refused"
     battery("fuzz", outcomes.total(), f"calls of {name}, {outcomes['released']} sound, the others refused in a sentence")
+
+
+# ---------------------------------------------------------------------- what was found
+
+FOREIGN = [
+    us.Marginal((9,), (2,)),
+    us.Marginal((1,), (2,)),
+    us.Marginal((0, 0), (3, 3)),
+    Symmetric((us.all_of(us.Literal(0, 99)),)),
+    Conjunctions.of([[7]], [[0]]),
+    AllConjunctions((us.Literal(0, 3),)),
+]
+
+
+@pytest.mark.parametrize("part", FOREIGN, ids=range(len(FOREIGN)))
+def test_queries_of_another_schema_are_refused_before_anything_is_charged(part: QueryClass, tmp_path: Path) -> None:
+    with pytest.raises(us.WorkloadError, match="another schema"):
+        us.release(
+            small_table(60), schema=SMALL, epsilon=1, delta="1e-6", workload=us.Workload(SMALL, (part,)), mechanism="gaussian",
+            ledger=tmp_path / "l",
+        )  # fmt: skip
+    assert not (tmp_path / "l").exists()
+
+
+def test_queries_made_of_numbers_from_numpy_can_be_written() -> None:
+    literal = us.Literal(np.int64(0), np.uint8(1), np.bool_(True))
+    sound_workload(us.explicit(SMALL, queries=[us.Query((literal,), (np.int64(0), np.int64(1)))]))
+
+
+def test_a_schema_whose_bins_no_file_can_say_costs_nothing(tmp_path: Path) -> None:
+    halves = us.Schema((us.Number(name="x", integer=True, edges=(0, 0.5, 2)),))
+    with pytest.raises(us.SchemaError, match="rise strictly"):
+        us.release(np.zeros((60, 1)), schema=halves, epsilon=1, delta="1e-6", ledger=tmp_path / "l")
+    assert not (tmp_path / "l").exists()

@@ -8,6 +8,8 @@ from typing import Any
 
 from understudy.errors import ParameterError, UnderstudyError
 
+LONGEST = 4096  # bytes, of Linux
+
 
 def as_path(given: Any, what: str, error: type[UnderstudyError] = ParameterError) -> Path:
     """The path that was given for something, or a refusal when no file could have it."""
@@ -19,4 +21,6 @@ def as_path(given: Any, what: str, error: type[UnderstudyError] = ParameterError
         named = b"\0"
     if b"\0" in named:
         raise error(f"The path given for {what} holds characters that no file name has.")
+    if len(named) >= LONGEST:
+        raise error(f"The path given for {what} is longer than a path may be.")
     return Path(os.fsdecode(named))

@@ -127,18 +127,21 @@ def _attribute(entry: Mapping[str, Any], schema: Schema) -> Attribute:
 def _column(table: Any, name: str) -> Cells:
     try:
         column = table[name]
+        return _cells_of(column)
     except (KeyError, TypeError, IndexError, ValueError):
         raise SourceError(
             f"The rule asks about the column {name!r}; give a table that has it by name, such as a DataFrame or a dict of lists."
         ) from None
-    return _cells_of(column)
 
 
 def _rows(table: Any) -> int:
     """How many rows a table has, for a rule that asks about nothing."""
-    if isinstance(table, Mapping):
-        return len(next(iter(table.values()), ()))
-    return int(table.num_rows) if hasattr(table, "num_rows") else len(table)
+    try:
+        if isinstance(table, Mapping):
+            return len(next(iter(table.values()), ()))
+        return int(table.num_rows) if hasattr(table, "num_rows") else len(table)
+    except TypeError:
+        raise SourceError("A rule predicts for the rows of a table, such as a DataFrame or a dict of lists.") from None
 
 
 def _cells_of(column: Any) -> Cells:

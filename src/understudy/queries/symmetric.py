@@ -96,7 +96,7 @@ def at_least(t: int, *literals: Literal) -> Query:
         raise WorkloadError("The t of at least t literals is a whole number.")
     if not 1 <= t <= len(literals):
         raise WorkloadError(
-            f"At least {t} of {len(literals)} literals is always or never true; t must be from 1 to the number of literals."
+            f"At least {shown(int(t))} of {len(literals)} literals is always or never true; t must be from 1 to the number of literals."
         )
     return Query(literals, tuple(int(count >= t) for count in range(len(literals) + 1)))
 

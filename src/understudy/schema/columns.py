@@ -302,6 +302,11 @@ class Number(Binned):
 
     integer: bool
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.integer, bool):
+            raise SchemaError(f"Column {self.name!r} needs integer to be true or false.")
+
     @property
     def kind(self) -> str:  # type: ignore[override]
         return "integer" if self.integer else "real"
@@ -331,6 +336,11 @@ class Moment(Binned):
 
     date: bool
     resolution: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.date, bool) or not isinstance(self.resolution, str):
+            raise SchemaError(f"Column {self.name!r} needs date to be true or false, and a resolution such as 'month'.")
 
     @property
     def kind(self) -> str:  # type: ignore[override]
