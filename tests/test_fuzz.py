@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import random
 from collections.abc import Callable
 from decimal import Decimal
@@ -23,6 +22,7 @@ from hypothesis import strategies as st
 import understudy as us
 from fuzzing import complaint, fuzz_in_a_child, is_a_sentence, listen, quick_release, remember_budgets
 from mutations import as_csv_bytes, csv_case, flip, parquet_case, people_with_canaries
+from strategies import altered
 from tables import ANY_CELL, CANARIES, ODD_VALUES, PEOPLE, SCHEMAS, WORKLOADS
 from understudy.checks import SMALL, small_table
 from understudy.cli.main import main
@@ -232,28 +232,6 @@ def test_bombs_in_public_files_are_refused_in_a_sentence(name: str, load: Callab
 def test_aliases_that_repeat_a_little_are_read(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("fields: [{name: a, constraints: &c {enum: [x, y]}}, {name: b, constraints: *c}]")
     assert us.Schema.load(tmp_path / "s.yaml").shape == (2, 2)
-
-
-def _places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
-    return [path, *(place for key, value in inner for place in _places(value, (*path, key)))]
-
-
-JSON_VALUES = [None, True, 0, -1, 10**4000, 1e308, math.nan, "", "x", "1e999999999", "1/0", [], {}, [[]], "9" * 500]
-
-
-def altered(data: Any, rng: random.Random) -> Any:
-    """A piece of plain data taken away or replaced."""
-    changed = json.loads(json.dumps(data))
-    *parents, last = rng.choice(_places(changed)[1:])
-    inner = changed
-    for key in parents:
-        inner = inner[key]
-    if rng.random() < 0.2:
-        del inner[last]
-    else:
-        inner[last] = rng.choice(JSON_VALUES)
-    return changed
 
 
 def test_an_altered_bundle_fails_verification_or_is_refused_in_a_sentence(tmp_path: Path, battery: Battery) -> None:

@@ -20,7 +20,7 @@ The rooms, in the order the data flows (``docs/design.md`` has the reasons):
     fence.py         names every side door around the privacy room
     checks.py        the conformance kit;  discovery.py  finds what a folder holds
     demo.py          a fictional population, so that the demo needs no data
-    errors.py        the exception tree
+    paths.py         names of files, checked;  errors.py  the exception tree
 """
 
 from importlib.metadata import version as _version

@@ -20,6 +20,17 @@ a leak.
 
 from __future__ import annotations
 
+MOST_SHOWN = 80
+
+
+def shown(value: object) -> str:
+    """A public value that somebody gave, as a message quotes it: a part of one line, whatever was given."""
+    if isinstance(value, str) and len(value) > MOST_SHOWN:
+        return f"{value[:MOST_SHOWN]!r}..."
+    if isinstance(value, (str, bool, float)) or value is None or (isinstance(value, int) and abs(value) < 10**MOST_SHOWN):
+        return repr(value)
+    return f"something of type {type(value).__name__}"
+
 
 class UnderstudyError(Exception):
     """The root: catch this to catch everything that Understudy raises on purpose."""

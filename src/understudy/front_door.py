@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -21,6 +20,7 @@ from understudy.errors import NotSupported, ParameterError, ReleaseFailed, Schem
 from understudy.game import NoWatcher, Watcher
 from understudy.mechanisms.base import Brief, Mechanism, make
 from understudy.mechanisms.choose import choose
+from understudy.paths import as_path
 from understudy.privacy import Budget, FileLedger, Measurement, Meter, ProcessLedger, Residual
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
@@ -91,8 +91,8 @@ def release(
     schema = as_schema(schema)
     work = as_workload(workload, schema)
     relation = as_neighbours(neighbours)
-    _check_whole_number(rows, "rows", 1, most_rows(schema))
-    _check_whole_number(seed, "seed", 0, 2**63 - 1)
+    check_whole_number(rows, "rows", 1, most_rows(schema))
+    check_whole_number(seed, "seed", 0, 2**63 - 1)
     if watcher is not None and not all(callable(getattr(watcher, verb, None)) for verb in ("stage", "step")):
         raise ParameterError("watcher must have the methods stage and step.")
     promised = exact_epsilon(epsilon)
@@ -228,6 +228,8 @@ def as_schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
         schema.digest  # noqa: B018 (kept; a schema that cannot be written must be refused before a budget is spent on it)
     except UnicodeEncodeError:
         raise SchemaError("The schema holds text that cannot be written as UTF-8; change that name or category.") from None
+    if not schema.reads_back:
+        raise SchemaError("The schema has a column whose bins cannot be written to a file; make it with Schema.from_dict.")
     return schema
 
 
@@ -273,21 +275,10 @@ def ledger_for(given: str | Path | Ledger | None, table: Any) -> Ledger:
         place = table.origin if isinstance(table, Source) else table
         return FileLedger.beside(place) if isinstance(place, (str, Path)) else ProcessLedger()
     if isinstance(given, (str, Path)):
-        check_path(given, "ledger")
-        return FileLedger(given)
+        return FileLedger(as_path(given, "ledger"))
     if not callable(getattr(given, "reserve", None)):
         raise ParameterError("ledger is the path of a file, or a ledger.")
     return given
-
-
-def check_path(given: str | Path, what: str) -> None:
-    """Raise unless a file could have this name; the operating system's own complaint would be no sentence."""
-    try:
-        named = os.fsencode(given)
-    except UnicodeEncodeError:
-        named = b"\0"
-    if b"\0" in named:
-        raise ParameterError(f"The path given for {what} holds characters that no file name has.")
 
 
 def _delta(given: Any, n: int | None) -> Fraction:
@@ -313,7 +304,7 @@ def default_delta(rows: int) -> Fraction:
     return Fraction(1, rows**2)
 
 
-def _check_whole_number(value: Any, name: str, low: int, high: int) -> None:
+def check_whole_number(value: Any, name: str, low: int, high: int) -> None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high):
         raise ParameterError(f"{name} must be a whole number from {low:,} to {high:,}.")
 

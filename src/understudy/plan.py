@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from understudy.errors import ParameterError
-from understudy.front_door import CERTIFICATE_SHARE, TOTAL_SHARE, as_mechanism, as_neighbours, as_schema, as_workload, default_delta
+from understudy.front_door import (
+    CERTIFICATE_SHARE,
+    TOTAL_SHARE,
+    as_mechanism,
+    as_neighbours,
+    as_schema,
+    as_workload,
+    check_whole_number,
+    default_delta,
+)
 from understudy.mechanisms.base import Brief, Mechanism
 from understudy.players.rows import LAST_SWEEPS, ROWS
 from understudy.privacy import Budget
@@ -20,6 +29,7 @@ from understudy.schema import Schema
 
 # The largest error of fitted rows was 2 to 3.5 times the noise of a measured count where all was measured at once.
 LARGEST_IN_SIGMAS = 3.0
+MOST_PLANNED = 10**15  # rows; no table has more
 MOSTLY_NOISE = 0.1  # a largest error beyond this leaves little to see
 SECONDS_A_VISIT = 1e-7  # of one table for one cell of one row, on one core
 BYTES_A_CELL = 40
@@ -72,8 +82,10 @@ def plan(
     """
     described = as_schema(schema)
     work, relation = as_workload(workload, described), as_neighbours(neighbours)
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise ParameterError("rows must be a whole number of at least 1: about how many the table has.")
+    if rows is None:
+        raise ParameterError("rows says about how many rows the table has: a whole number of at least 1.")
+    check_whole_number(rows, "rows", 1, MOST_PLANNED)
+    rows = int(rows)
     brief = Brief(schema=described, workload=work, neighbours=relation)
     chosen, why = as_mechanism(mechanism, parameters, brief)
     chosen.check(brief)

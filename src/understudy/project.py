@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.errors import ParameterError
-from understudy.front_door import as_schema
-from understudy.players.rows import ROWS, RowPlayer
+from understudy.front_door import as_schema, check_whole_number, most_rows
+from understudy.players.rows import ROWS, RowPlayer, check_width
 from understudy.privacy import Measurement
+from understudy.privacy.budget import exact
+from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.schema import Schema
 
+LARGEST = 10**12  # of counts and their noise; 32-bit weights hold the squares of no more
 LEAST_SIGMA = Fraction(1, 4)  # exact counts are given this, so that weights stay finite
 
 
@@ -48,26 +51,46 @@ def project(
         50
     """
     described = as_schema(schema)
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise ParameterError("rows must be a whole number of at least 1.")
-    given = [one if isinstance(one, Measurement) else _measurement(one, described) for one in measurements]
+    if rows is None or seed is None:
+        raise ParameterError("rows and seed must be whole numbers.")
+    check_whole_number(rows, "rows", 1, most_rows(described))
+    check_whole_number(seed, "seed", 0, 2**63 - 1)
+    check_whole_number(people, "people", 1, LARGEST)
+    check_width("project", described)
+    if not isinstance(measurements, Iterable) or isinstance(measurements, (str, bytes, Mapping)):
+        raise ParameterError("measurements are a list of noisy tables, each (columns, counts, sigma).")
+    given = [_checked(one, described) if isinstance(one, Measurement) else _measurement(one, described) for one in measurements]
     if not given:
         raise ParameterError("There is nothing to fit rows to; give at least one noisy table.")
     rng = np.random.default_rng(seed)
-    player = RowPlayer(described, people=people or _people(given), rng=rng, sweeps=3)
+    player = RowPlayer(described, people=_people(given) if people is None else int(people), rng=rng, sweeps=3)
     player.learn(given)
-    return described.decode(player.result().rows(rows, rng), rng)
+    return described.decode(player.result().rows(int(rows), rng), rng)
 
 
 def _measurement(given: tuple[Sequence[str], Any, Any], schema: Schema) -> Measurement:
+    if not isinstance(given, (tuple, list)) or len(given) != 3:
+        raise ParameterError("Each noisy table is given as (columns, counts, sigma).")
     columns, counts, sigma = given
-    part = Marginal.of(schema, columns)
-    values = np.asarray(counts, np.float64).ravel()
-    if values.size != part.size or not np.all(np.isfinite(values)):
-        raise ParameterError(f"The table of {', '.join(columns)} needs {part.size:,} finite counts and has {values.size:,}.")
-    if not isinstance(sigma, (int, float, Fraction)) or isinstance(sigma, bool) or not 0 <= sigma < math.inf:
-        raise ParameterError(f"The table of {', '.join(columns)} needs sigma, the standard deviation of its noise, 0 or more.")
-    return Measurement(part, values, max(Fraction(sigma), LEAST_SIGMA))
+    return _checked(Measurement(Marginal.of(schema, columns), counts, sigma), schema)
+
+
+def _checked(given: Measurement, schema: Schema) -> Measurement:
+    """The same with numbers that rows can be fitted to, or a refusal."""
+    part, sigma, keys = given.part, given.sigma, given.keys
+    if not isinstance(part, QueryClass) or not part.fits(schema):
+        raise ParameterError("A measurement is of queries on another schema than the one given.")
+    named = f"The table of {', '.join(part.names(schema))}" if isinstance(part, Marginal) else "A batch of queries"
+    try:
+        values = np.asarray(given.counts, np.float64).ravel()
+    except (TypeError, ValueError, OverflowError):
+        values = np.empty(0)
+    wanted = part.size if keys is None else np.size(keys)
+    if values.size != wanted or not np.all(np.abs(values) <= LARGEST):
+        raise ParameterError(f"{named} needs {wanted:,} counts, numbers of at most {LARGEST:,}, and has {values.size:,}.")
+    if not isinstance(sigma, (int, float, Fraction, np.number)) or isinstance(sigma, bool) or not 0 <= sigma <= LARGEST:
+        raise ParameterError(f"{named} needs sigma, the standard deviation of its noise, from 0 to {LARGEST:,}.")
+    return replace(given, counts=values, sigma=max(exact(sigma, "sigma"), LEAST_SIGMA))
 
 
 def _people(measurements: Sequence[Measurement]) -> int:

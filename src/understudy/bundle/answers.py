@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from understudy.errors import WorkloadError
+from understudy.errors import WorkloadError, shown
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload
@@ -40,8 +40,8 @@ class Answers(Mapping[Any, np.ndarray]):
                 raise KeyError(key)
         else:
             names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, (tuple, list)) else (str(key),)
-            if names not in self._by_name:
-                raise WorkloadError(f"The workload has no marginal of {', '.join(map(str, names))} in this order of columns.")
+            if not all(isinstance(name, str) for name in names) or names not in self._by_name:
+                raise WorkloadError(f"The workload has no marginal of {', '.join(map(shown, names))} in this order of columns.")
             at = self._by_name[names]
         part: QueryClass = self.workload.parts[at]
         shares: np.ndarray = self.counts[at].dense() / self.rows

@@ -17,6 +17,7 @@ from understudy.bundle.answers import Answers
 from understudy.bundle.codes import coded, uncoded
 from understudy.bundle.model import MODEL_FILE, Sample, load_model, save_model
 from understudy.errors import BundleError, NotSupported, ParameterError, UnderstudyError, WorkloadError
+from understudy.paths import as_path
 from understudy.privacy import Certificate, Measurement, Residual
 from understudy.privacy.events import written
 from understudy.privacy.noise import secure_seed
@@ -78,6 +79,8 @@ class Release:
 
         The certificate speaks of the released rows; :meth:`alpha_of` says what it comes to for these.
         """
+        if rows is None:
+            raise ParameterError("rows says how many new rows to draw: a whole number of at least 1.")
         return self._sampled(None, rows, seed)
 
     def sample_where(self, condition: str, rows: int | None = None, *, seed: int | None = None) -> Sample:
@@ -99,9 +102,11 @@ class Release:
         It is the certificate's alpha and the largest difference from the released rows' answers, which is public. Only for rows that
         were drawn without a condition is it a small number.
         """
-        codes = sample.codes
+        codes = sample.codes if isinstance(sample, Sample) else None
         if (
-            codes.ndim != 2
+            not isinstance(codes, np.ndarray)
+            or codes.dtype.kind != "i"
+            or codes.ndim != 2
             or codes.shape[1] != len(self.schema)
             or not len(codes)
             or (codes < 0).any()
@@ -158,7 +163,7 @@ class Release:
         """Write the bundle to a new or empty folder, and return it."""
         from understudy.bundle.report import render_report
 
-        place = Path(folder)
+        place = as_path(folder, "the release's folder")
         prepare_folder(place)
         try:
             self._write(place, render_report(self))
@@ -189,7 +194,7 @@ class Release:
     @classmethod
     def load(cls, folder: str | Path) -> Release:
         """Read a bundle back; refuses files that differ from what the manifest says."""
-        place = Path(folder)
+        place = as_path(folder, "the release's folder", BundleError)
         manifest = read_manifest(place)
         check_files(place, manifest)
         try:
@@ -214,9 +219,9 @@ class Release:
 
 def prepare_folder(place: Path) -> None:
     """Make the folder of a bundle, or refuse; done before a budget is spent on what could not be saved."""
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise ParameterError(f"The folder {str(place)!r} exists and is not empty; name a new one.")
     try:
+        if place.exists() and (not place.is_dir() or any(place.iterdir())):
+            raise ParameterError(f"The folder {str(place)!r} exists and is not empty; name a new one.")
         place.mkdir(parents=True, exist_ok=True)
         (place / "manifest.json").touch()
         (place / "manifest.json").unlink()

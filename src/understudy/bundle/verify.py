@@ -16,7 +16,9 @@ import pyarrow.parquet as pq
 from understudy.bundle.attachment import ATTACHMENT, check_attachment
 from understudy.bundle.release import Release, describe_schema
 from understudy.bundle.report import render_report
+from understudy.errors import BundleError
 from understudy.mechanisms.base import make
+from understudy.paths import as_path
 from understudy.privacy import Measurement, Residual
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
@@ -41,7 +43,7 @@ class Check:
 
 def verify(folder: str | Path) -> list[Check]:
     """Every check of a bundle; the bundle is sound when all hold. Raises BundleError if it cannot be opened."""
-    place = Path(folder)
+    place = as_path(folder, "the release's folder", BundleError)
     release = Release.load(place)  # file hashes are checked here
     strangers = sorted(file.name for file in place.iterdir() if file.name not in (*release.files, "manifest.json", ATTACHMENT))
     detail = f"{len(release.files)} files, SHA-256" if not strangers else f"{len(strangers)} more files that no manifest lists"

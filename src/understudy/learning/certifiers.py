@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from understudy.errors import NotSupported, ParameterError
+from understudy.errors import NotSupported, ParameterError, shown
 from understudy.learning.base import Points, Rule, RuleClass
 from understudy.learning.conjunctions import Conjunctions, Disjunctions
 from understudy.learning.counting import counting_of
@@ -190,5 +190,5 @@ def certifier_of(given: str | Certifier, of: RuleClass) -> Certifier:
     if given == "auto":
         return Listing() if is_small(of) else Counted() if _can_count(of) else Cpsat()
     if not isinstance(given, str) or given not in CERTIFIERS:
-        raise ParameterError(f"There is no certifier {given!r}; there are auto, {', '.join(CERTIFIERS)}.")
+        raise ParameterError(f"There is no certifier {shown(given)}; there are auto, {', '.join(CERTIFIERS)}.")
     return CERTIFIERS[given]()

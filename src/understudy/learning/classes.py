@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.errors import ParameterError
+from understudy.errors import ParameterError, shown
 from understudy.learning.base import RuleClass
 from understudy.learning.conjunctions import Conjunctions, Disjunctions
 from understudy.learning.halfspaces import Halfspaces
@@ -20,7 +20,7 @@ def rule_class(name: str, **parameters: Any) -> RuleClass:
     """A class of rules by name."""
     known = rule_classes()
     if not isinstance(name, str) or name not in known:
-        raise ParameterError(f"There are no rules called {name!r}; there are {', '.join(known)}.")
+        raise ParameterError(f"There are no rules called {shown(name)}; there are {', '.join(known)}.")
     try:
         return known[name](**parameters)
     except TypeError:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.booked import Booked
-from understudy.errors import NotCertified, ParameterError, ReleaseFailed, UnderstudyError
+from understudy.errors import NotCertified, ParameterError, ReleaseFailed, UnderstudyError, shown
 from understudy.front_door import as_schema, ledger_for
 from understudy.learning import prsma
 from understudy.learning.certifiers import Certifier, certifier_of
@@ -103,6 +103,8 @@ def learn(
         'a and not c'
     """
     schema = as_schema(schema)
+    if parameters is not None and not (isinstance(parameters, Mapping) and all(isinstance(name, str) for name in parameters)):
+        raise ParameterError("parameters must be a mapping from names to values.")
     how, task = _method(method), Task.of(schema, label, attributes, costs)
     of = rule_class(rules, attributes=len(task.attributes), signed=signed, width=width, **dict(parameters or {}))
     if how is Method.EXPONENTIAL and width is None:
@@ -182,7 +184,7 @@ def _method(given: str) -> Method:
     try:
         return Method(given)
     except ValueError:
-        raise ParameterError(f"method is {given!r}; it must be {', '.join(Method)}.") from None
+        raise ParameterError(f"method is {shown(given)}; it must be {', '.join(Method)}.") from None
 
 
 def _manifest(

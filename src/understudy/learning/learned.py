@@ -15,6 +15,7 @@ from understudy.errors import BundleError, SourceError, UnderstudyError
 from understudy.learning.base import Rule, RuleClass
 from understudy.learning.classes import rule_class
 from understudy.learning.task import Task
+from understudy.paths import as_path
 from understudy.queries.attribute import Attribute
 from understudy.schema import Schema
 from understudy.schema.cells import Cells, read_cells, read_objects
@@ -45,6 +46,8 @@ class Learned:
         wanted = sorted({a.column for a in self.task.attributes})
         needed = {self.task.attributes[j].column for j in self.of.asks(self.rule)}
         found = {c: self.schema.columns[c].encode(_column(table, self.schema.columns[c].name)) for c in sorted(needed)}
+        if len({len(codes) for codes in found.values()}) > 1:
+            raise SourceError("The columns that the rule asks about have different numbers of rows; give each row a cell in each.")
         rows = len(next(iter(found.values()))) if found else _rows(table)
         codes = np.stack([found.get(c, np.zeros(rows, np.int32)) for c in wanted], axis=1)
         return self.of.predict(self.rule, self.task.bits(codes, wanted))
@@ -57,7 +60,7 @@ class Learned:
     def save(self, path: str | Path) -> None:
         """Write everything as JSON; :meth:`load` reads it back."""
         try:
-            Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+            as_path(path, "the rule").write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
         except OSError as problem:
             raise BundleError(f"The rule could not be written to {str(path)!r} ({problem.strerror or type(problem).__name__}).") from None
 
@@ -65,7 +68,7 @@ class Learned:
     def load(cls, path: str | Path) -> Learned:
         """Read a rule back; refuses a file whose parts do not fit each other."""
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
+            data = json.loads(as_path(path, "the rule", BundleError).read_text(encoding="utf-8"))
         except OSError as problem:
             raise BundleError(f"The rule {str(path)!r} cannot be read ({problem.strerror or type(problem).__name__}).") from None
         except (ValueError, RecursionError):
@@ -124,18 +127,21 @@ def _attribute(entry: Mapping[str, Any], schema: Schema) -> Attribute:
 def _column(table: Any, name: str) -> Cells:
     try:
         column = table[name]
+        return _cells_of(column)
     except (KeyError, TypeError, IndexError, ValueError):
         raise SourceError(
             f"The rule asks about the column {name!r}; give a table that has it by name, such as a DataFrame or a dict of lists."
         ) from None
-    return _cells_of(column)
 
 
 def _rows(table: Any) -> int:
     """How many rows a table has, for a rule that asks about nothing."""
-    if isinstance(table, Mapping):
-        return len(next(iter(table.values()), ()))
-    return int(table.num_rows) if hasattr(table, "num_rows") else len(table)
+    try:
+        if isinstance(table, Mapping):
+            return len(next(iter(table.values()), ()))
+        return int(table.num_rows) if hasattr(table, "num_rows") else len(table)
+    except TypeError:
+        raise SourceError("A rule predicts for the rows of a table, such as a DataFrame or a dict of lists.") from None
 
 
 def _cells_of(column: Any) -> Cells:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +44,7 @@ class Task:
     @classmethod
     def of(cls, schema: Schema, label: str, attributes: Sequence[str] | None = None, costs: Any = (1, 1)) -> Task:
         """From texts; without a list, each value of each other column is an attribute, or of a yes/no column the second one."""
-        if isinstance(attributes, str):
+        if attributes is not None and (isinstance(attributes, (str, Mapping)) or not isinstance(attributes, Iterable)):
             raise ParameterError("attributes are a list of texts; put even a single one into brackets.")
         target = Attribute.parse(label, schema)
         if attributes is None:

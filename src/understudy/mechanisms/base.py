@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.discovery import classes_in
-from understudy.errors import ParameterError
+from understudy.errors import ParameterError, shown
 from understudy.game import Played, Watcher
 from understudy.privacy import Budget, Meter
 from understudy.privacy.accountant import Cost
@@ -123,12 +123,12 @@ def make(mechanism: str | Mechanism, parameters: dict[str, Any] | None = None) -
     if not isinstance(mechanism, str):
         raise ParameterError(f"mechanism must be a name or a Mechanism, not of type {type(mechanism).__name__}.")
     if mechanism not in known:
-        raise ParameterError(f"There is no mechanism {mechanism!r}; there are auto, {', '.join(known)}.")
+        raise ParameterError(f"There is no mechanism {shown(mechanism)}; there are auto, {', '.join(known)}.")
     kind = known[mechanism]
     allowed = [f.name for f in dataclasses.fields(kind)]
     for name in parameters or {}:
         if name not in allowed:
-            raise ParameterError(f"The mechanism {mechanism} has no parameter {name!r}; it has {', '.join(allowed) or 'none'}.")
+            raise ParameterError(f"The mechanism {mechanism} has no parameter {shown(name)}; it has {', '.join(allowed) or 'none'}.")
     return check_types(kind(**(parameters or {})))
 
 

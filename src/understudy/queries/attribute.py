@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.errors import ParameterError
+from understudy.errors import ParameterError, shown
 from understudy.schema import Column, Schema
 
 COMPARED = re.compile(r"^\s*(.+?)\s*(>=|<=|!=|=|>|<)\s*(.+?)\s*$")
@@ -31,7 +31,7 @@ class Attribute:
         named instead of the value, so that a rule's words say what the rule does.
         """
         if not isinstance(text, str):
-            raise ParameterError(f"A question about a column is a text, such as 'age >= 40'; {text!r} is none.")
+            raise ParameterError(f"A question about a column is a text, such as 'age >= 40'; {shown(text)} is none.")
         match = COMPARED.match(text)
         if text in schema.names or not match:
             position = schema.position(text if text in schema.names else text.strip())

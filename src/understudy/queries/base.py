@@ -59,6 +59,10 @@ class QueryClass(ABC):
         """The batch to measure when one query is of interest: whatever comes at about the same price."""
 
     @abstractmethod
+    def fits(self, schema: Schema) -> bool:
+        """Whether the schema has every column and code that the queries name."""
+
+    @abstractmethod
     def l2_squared(self, neighbours: Neighbours) -> int:
         """Bound on the squared L2 distance between the count vectors of two neighbouring tables."""
 

@@ -120,6 +120,12 @@ class Conjunctions(QueryClass, Conjunctive):
         """The same queries one by one, for what fits rows to single queries."""
         return Symmetric(tuple(self.query(i) for i in range(self.size)))
 
+    def fits(self, schema: Schema) -> bool:
+        columns, values = self.literals.columns, self.literals.values
+        if columns.min() < 0 or columns.max() >= len(schema) or values.min() < 0:
+            return False
+        return not np.any(values >= np.asarray(schema.shape)[columns])
+
     def l2_squared(self, neighbours: Neighbours) -> int:
         return self.size  # every query may change by one, under either relation
 
@@ -157,11 +163,12 @@ class Conjunctions(QueryClass, Conjunctive):
         whole = all(array.dtype.kind == "i" and array.ndim == 1 and len(array) == len(columns) for array in (columns, values, holds))
         if not isinstance(k, int) or isinstance(k, bool) or k < 1 or not whole or not len(columns) or len(columns) % k:
             raise WorkloadError("Conjunctions are written as lists of whole numbers, k to a query: columns, values and holds.")
-        if not np.isin(holds, (0, 1)).all() or columns.min() < 0 or columns.max() >= len(schema):
-            raise WorkloadError("A conjunction names a column that the schema does not have.")
-        if values.min() < 0 or np.any(values >= np.asarray(schema.shape)[columns]):
-            raise WorkloadError("A conjunction names a value that its column does not have.")
-        return cls.of(*(array.reshape(-1, k) for array in (columns, values, holds)))
+        if not np.isin(holds, (0, 1)).all() or max(columns.max(), values.max()) >= 2**31:
+            raise WorkloadError("A conjunction names a column or value that the schema does not have.")
+        made = cls.of(*(array.reshape(-1, k) for array in (columns, values, holds)))
+        if not made.fits(schema):
+            raise WorkloadError("A conjunction names a column or value that the schema does not have.")
+        return made
 
     @classmethod
     def examples(cls, schema: Schema, rng: np.random.Generator) -> Iterator[Conjunctions]:

@@ -18,7 +18,7 @@ from understudy.errors import WorkloadError
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.marginal import ALWAYS, Marginal
-from understudy.queries.symmetric import Literal, Query, all_of, check_fits
+from understudy.queries.symmetric import Literal, Query, all_of, check_fits, literals_fit
 from understudy.schema import Schema
 from understudy.tally import Counts, Verbs
 
@@ -41,6 +41,8 @@ class AllConjunctions(QueryClass):
     kind: ClassVar[str] = "all-conjunctions"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.literals, tuple) or not all(isinstance(literal, Literal) for literal in self.literals):
+            raise WorkloadError("The literals of all conjunctions are a tuple of Literal(column, value).")
         if not self.literals or len(set(self.literals)) != len(self.literals) or not all(x.holds for x in self.literals):
             raise WorkloadError("All conjunctions need at least one literal, each given once and none negated.")
         if len(self.literals) > MOST_LITERALS:
@@ -100,6 +102,9 @@ class AllConjunctions(QueryClass):
         """One conjunction by itself."""
         literals = self.chosen(index)
         return all_of(*literals) if literals else ALWAYS
+
+    def fits(self, schema: Schema) -> bool:
+        return literals_fit(self.literals, schema)
 
     def l2_squared(self, neighbours: Neighbours) -> int:
         """At most one literal a column holds for a row, so with c columns it satisfies 2^c conjunctions or fewer, the empty one among them.

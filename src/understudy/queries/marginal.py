@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -43,6 +43,9 @@ class Marginal(QueryClass):
     @classmethod
     def of(cls, schema: Schema, names: Sequence[str]) -> Marginal:
         """The marginal of named columns, kept in the order given."""
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise WorkloadError("The columns of a marginal are a list of names.")
+        names = list(names)
         positions = tuple(schema.position(name) for name in names)
         if len(set(positions)) != len(positions):
             raise WorkloadError(f"The marginal {', '.join(names)} names a column twice.")
@@ -69,6 +72,10 @@ class Marginal(QueryClass):
 
     def around(self, index: int) -> Marginal:
         return self  # all cells cost twice one cell at most
+
+    def fits(self, schema: Schema) -> bool:
+        inside = all(0 <= position < len(schema) for position in self.positions)
+        return inside and len(set(self.positions)) == len(self.positions) and self.shape == tuple(schema.shape[p] for p in self.positions)
 
     def l2_squared(self, neighbours: Neighbours) -> int:
         if neighbours is Neighbours.ADD_REMOVE_ONE:

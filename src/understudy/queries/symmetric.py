@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numba
 import numpy as np
 
-from understudy.errors import WorkloadError
+from understudy.errors import WorkloadError, shown
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.relaxed import Factor, RelaxedQueries
 from understudy.schema import Schema
@@ -33,6 +33,18 @@ class Literal:
     value: int
     holds: bool = True
 
+    def __post_init__(self) -> None:
+        if type(self.column) is int and type(self.value) is int and type(self.holds) is bool:
+            return  # quickly: solvers make millions
+        if not (_is_whole(self.column) and _is_whole(self.value) and isinstance(self.holds, (bool, np.bool_))):
+            raise WorkloadError("A literal is the number of a column, the number of one of its values, and true or false.")
+        for name, kind in (("column", int), ("value", int), ("holds", bool)):  # NumPy's own cannot be written to a file
+            object.__setattr__(self, name, kind(getattr(self, name)))
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
 
 @dataclass(frozen=True)
 class Query:
@@ -42,6 +54,11 @@ class Query:
     table: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.literals, tuple) or not all(isinstance(literal, Literal) for literal in self.literals):
+            raise WorkloadError("The literals of a query are a tuple of Literal(column, value).")
+        if not isinstance(self.table, tuple) or not all(isinstance(bit, (int, np.integer)) for bit in self.table):
+            raise WorkloadError("The table of a query is a tuple of 0s and 1s.")
+        object.__setattr__(self, "table", tuple(map(int, self.table)))
         if not self.literals or len(self.table) != len(self.literals) + 1 or not set(self.table) <= {0, 1}:
             raise WorkloadError("A query needs at least one literal and a table of 0s and 1s with one entry more than literals.")
 
@@ -75,9 +92,11 @@ def any_of(*literals: Literal) -> Query:
 
 def at_least(t: int, *literals: Literal) -> Query:
     """Threshold: at least ``t`` of the literals hold."""
+    if not _is_whole(t):
+        raise WorkloadError("The t of at least t literals is a whole number.")
     if not 1 <= t <= len(literals):
         raise WorkloadError(
-            f"At least {t} of {len(literals)} literals is always or never true; t must be from 1 to the number of literals."
+            f"At least {shown(int(t))} of {len(literals)} literals is always or never true; t must be from 1 to the number of literals."
         )
     return Query(literals, tuple(int(count >= t) for count in range(len(literals) + 1)))
 
@@ -96,6 +115,8 @@ class Symmetric(QueryClass):
     kind: ClassVar[str] = "symmetric"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.queries, tuple) or not all(isinstance(query, Query) for query in self.queries):
+            raise WorkloadError("A batch of queries is a tuple of queries.")
         if not self.queries:
             raise WorkloadError("A batch of queries needs at least one query.")
 
@@ -151,6 +172,9 @@ class Symmetric(QueryClass):
     def _relaxed(self) -> RelaxedQueries:
         return RelaxedQueries([(query.factors(), query.table) for query in self.queries])
 
+    def fits(self, schema: Schema) -> bool:
+        return all(literals_fit(query.literals, schema) for query in self.queries)
+
     def l2_squared(self, neighbours: Neighbours) -> int:
         return self.size  # every query may change by one, under either relation
 
@@ -200,10 +224,14 @@ def _tally(
 
 def check_fits(query: Query, schema: Schema) -> Query:
     """The query itself, or a refusal if it names a column or a code that the schema does not have."""
-    for literal in query.literals:
-        if not (0 <= literal.column < len(schema) and 0 <= literal.value < schema.shape[literal.column]):
-            raise WorkloadError("A query names a column or value that the schema does not have.")
+    if not literals_fit(query.literals, schema):
+        raise WorkloadError("A query names a column or value that the schema does not have.")
     return query
+
+
+def literals_fit(literals: Sequence[Literal], schema: Schema) -> bool:
+    """Whether the schema has every column and code that literals name."""
+    return all(0 <= x.column < len(schema) and 0 <= x.value < schema.shape[x.column] for x in literals)
 
 
 def read_query(spec: Any, schema: Schema) -> Query:
@@ -226,7 +254,7 @@ def read_query(spec: Any, schema: Schema) -> Query:
         return at_least(t, *literals)
     shapes = {"all_of": all_of, "any_of": any_of, "parity": parity}
     if name not in shapes:
-        raise WorkloadError(f"A query of kind {name!r} is not known; use all_of, any_of, at_least, parity or not.")
+        raise WorkloadError(f"A query of kind {shown(name)} is not known; use all_of, any_of, at_least, parity or not.")
     return shapes[name](*literals)
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,7 @@ import numpy as np
 
 import understudy.queries as room
 from understudy.discovery import classes_in
-from understudy.errors import WorkloadError
+from understudy.errors import InputError, WorkloadError, shown
 from understudy.queries.base import QueryClass
 from understudy.queries.conjunctions import random_batch
 from understudy.queries.lattice import AllConjunctions
@@ -60,8 +60,13 @@ class Workload:
     spec: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
+        _check_schema(self.schema)
+        if not isinstance(self.parts, tuple) or not all(isinstance(part, QueryClass) for part in self.parts):
+            raise WorkloadError("The parts of a workload are a tuple of batches of queries, such as marginals.")
         if not self.parts:
             raise WorkloadError("The workload is empty; ask for at least one marginal or query.")
+        if not all(part.fits(self.schema) for part in self.parts):
+            raise WorkloadError("A batch of queries is written for another schema than the workload's.")
 
     @property
     def size(self) -> int:
@@ -84,6 +89,8 @@ class Workload:
         return iter(self.parts)
 
     def __add__(self, other: Workload) -> Workload:
+        if not isinstance(other, Workload):
+            return NotImplemented
         if other.schema != self.schema:
             raise WorkloadError("Two workloads over different schemas cannot be joined.")
         return Workload(self.schema, tuple(dict.fromkeys(self.parts + other.parts)), f"{self.spec}+{other.spec}")
@@ -93,16 +100,27 @@ class Workload:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], schema: Schema) -> Workload:
-        return cls(schema, tuple(part_from_dict(part, schema) for part in data["parts"]), data.get("spec", ""))
+        """The inverse of :meth:`to_dict`."""
+        _check_schema(schema)
+        try:
+            return cls(schema, tuple(part_from_dict(part, schema) for part in data["parts"]), data.get("spec", ""))
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as problem:
+            if isinstance(problem, InputError):
+                raise
+            raise WorkloadError("This is not the plain form of a workload, or it was written by another version.") from None
 
     @classmethod
     def load(cls, path: str | Path, schema: Schema) -> Workload:
         """Read a workload file."""
+        _check_schema(schema)
         return _from_file(read_mapping(path, "workload"), schema, str(Path(path).name))
 
     @classmethod
     def parse(cls, text: str, schema: Schema) -> Workload:
         """Read what a person types: ``3-way:64@7``, ``3-conjunctions:1000@7``, ``all-conjunctions``, ``1-way+2-way``, or a file."""
+        _check_schema(schema)
+        if not isinstance(text, str):
+            raise WorkloadError("A workload is written as a text such as '3-way:64@7', or as the path of a file.")
         if Path(text).suffix.lower() in (".yaml", ".yml", ".json"):
             return cls.load(text, schema)
         made = [_from_spec(piece.strip(), schema) for piece in text.split("+")]
@@ -152,8 +170,8 @@ def random_conjunctions(schema: Schema, count: int, k: int = 3, seed: int = 0) -
         (5000, '3-conjunctions:5000@7')
     """
     _check_numbers("conjunctions", schema, k, count, seed)
-    if count > MOST_CONJUNCTIONS:
-        raise WorkloadError(f"A workload has at most {MOST_CONJUNCTIONS:,} conjunctions.")
+    if count is None or count > MOST_CONJUNCTIONS:
+        raise WorkloadError(f"A workload has at most {MOST_CONJUNCTIONS:,} conjunctions; say how many.")
     return Workload(schema, (random_batch(schema, int(count), int(k), int(seed)),), f"{k}-conjunctions:{count}@{seed}")
 
 
@@ -171,11 +189,20 @@ def all_conjunctions(schema: Schema, columns: Sequence[str] | None = None) -> Wo
         >>> work.size, work.parts[0].describe(work.schema, 5)
         (1024, 'a = 1 and c = 1')
     """
+    _check_schema(schema)
+    if isinstance(columns, str) or not (columns is None or isinstance(columns, Iterable)):
+        raise WorkloadError("The columns of all conjunctions are a list of names.")
     part = AllConjunctions.of(schema, schema.names if columns is None else columns)
     return Workload(schema, (part,), EVERY_CONJUNCTION if columns is None else "list")
 
 
+def _check_schema(schema: Any) -> None:
+    if not isinstance(schema, Schema):
+        raise WorkloadError("A workload is written for a Schema; make one of its file with Schema.load or of its plain form first.")
+
+
 def _check_numbers(what: str, schema: Schema, k: Any, sample: Any, seed: Any) -> None:
+    _check_schema(schema)
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= len(schema):
         raise WorkloadError(f"k-way {what} of this table need k from 1 to {len(schema)}.")
     if sample is not None and (isinstance(sample, bool) or not isinstance(sample, (int, np.integer)) or sample < 1):
@@ -186,6 +213,9 @@ def _check_numbers(what: str, schema: Schema, k: Any, sample: Any, seed: Any) ->
 
 def explicit(schema: Schema, *, columns: Iterable[Sequence[str]] = (), queries: Iterable[Query | dict[str, Any]] = ()) -> Workload:
     """A workload from lists: marginals by their columns, and single queries."""
+    _check_schema(schema)
+    if not all(isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) for given in (columns, queries)):
+        raise WorkloadError("The columns and queries of a workload are two lists: of marginals' columns, and of queries.")
     parts: list[QueryClass] = [Marginal.of(schema, names) for names in columns]
     single = [check_fits(query, schema) if isinstance(query, Query) else read_query(query, schema) for query in queries]
     if single:
@@ -199,7 +229,7 @@ def _from_spec(text: str, schema: Schema) -> Workload:
     match = SPEC.match(text)
     if not match:
         raise WorkloadError(
-            f"The workload {text!r} is not understood; write 3-way, 3-way:64@7 (64 random ones, seed 7), 3-conjunctions:1000@7, "
+            f"The workload {shown(text)} is not understood; write 3-way, 3-way:64@7 (64 random ones, seed 7), 3-conjunctions:1000@7, "
             f"{EVERY_CONJUNCTION} or the path of a .yaml file."
         )
     k, kind, sample, seed = match.groups()
@@ -239,5 +269,5 @@ def part_from_dict(data: dict[str, Any], schema: Schema) -> QueryClass:
     """Read back one batch that :meth:`QueryClass.to_dict` wrote."""
     classes = query_classes()
     if data.get("kind") not in classes:
-        raise WorkloadError(f"A query class {data.get('kind')!r} is not known here.")
+        raise WorkloadError(f"A query class {shown(data.get('kind'))} is not known here.")
     return classes[data["kind"]].from_dict(data, schema)

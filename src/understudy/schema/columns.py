@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from understudy.errors import SchemaError
+from understudy.errors import SchemaError, shown
 from understudy.schema import cells as c
 from understudy.schema.edges import LARGEST_NUMBER
 
@@ -37,6 +37,14 @@ class Column(ABC):
     missing_values: tuple[str, ...] = ("",)
 
     kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise SchemaError("The name of a column is a text.")
+        if not isinstance(self.missing, bool) or not isinstance(self.other, bool):
+            raise SchemaError(f"Column {self.name!r} has a missing or other setting that is neither true nor false.")
+        if not _are_texts(self.missing_values):
+            raise SchemaError(f"Column {self.name!r} needs its missing values as a tuple of texts.")
 
     @property
     @abstractmethod
@@ -116,8 +124,18 @@ class Column(ABC):
         cells = c.read_objects([value])
         code = int(self._codes(cells)[0])
         if code < 0 or cells.kind[0] == c.MISSING or not self._lists(cells):
-            raise SchemaError(f"Column {self.name!r} ({self.kind}) has no value {value!r}; see its entry in the schema.")
+            raise SchemaError(f"Column {self.name!r} ({self.kind}) has no value {shown(value)}; see its entry in the schema.")
         return code
+
+
+def _are_texts(given: object) -> bool:
+    return isinstance(given, tuple) and all(isinstance(text, str) for text in given)
+
+
+def is_integer(text: str) -> bool:
+    """Whether a text is a whole number that a double holds exactly."""
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) <= 16 and int(digits) <= LARGEST_NUMBER
 
 
 def text_of(value: Any) -> str:
@@ -140,6 +158,11 @@ class Categorical(Column):
     kind: ClassVar[str] = "categorical"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if not _are_texts(self.categories) or not isinstance(self.ordered, bool) or not isinstance(self.numeric, bool):
+            raise SchemaError(f"Column {self.name!r} needs its categories as a tuple of texts, and ordered and numeric as true or false.")
+        if self.numeric and not all(is_integer(text) and str(int(text)) == text for text in self.categories):
+            raise SchemaError(f"Column {self.name!r} is numeric but lists a category that is not a whole number within 2^53.")
         if not self.categories:
             raise SchemaError(f"Column {self.name!r} is categorical but lists no categories; give them in constraints.enum.")
         if len(set(self.categories)) != len(self.categories):
@@ -238,6 +261,9 @@ class Binned(Column):
     edges: tuple[float, ...] = field(repr=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.edges, tuple) or not all(isinstance(e, (int, float)) and abs(e) <= LARGEST_NUMBER + 1 for e in self.edges):
+            raise SchemaError(f"Column {self.name!r} needs its edges as a tuple of numbers within 2^53.")
         steps = np.diff(np.asarray(self.edges, float))
         if len(self.edges) < 2 or not np.all(np.isfinite(self.edges)) or not np.all(steps > 0):
             raise SchemaError(
@@ -276,6 +302,11 @@ class Number(Binned):
 
     integer: bool
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.integer, bool):
+            raise SchemaError(f"Column {self.name!r} needs integer to be true or false.")
+
     @property
     def kind(self) -> str:  # type: ignore[override]
         return "integer" if self.integer else "real"
@@ -305,6 +336,11 @@ class Moment(Binned):
 
     date: bool
     resolution: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.date, bool) or not isinstance(self.resolution, str):
+            raise SchemaError(f"Column {self.name!r} needs date to be true or false, and a resolution such as 'month'.")
 
     @property
     def kind(self) -> str:  # type: ignore[override]

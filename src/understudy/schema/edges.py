@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from understudy.errors import SchemaError
+from understudy.errors import SchemaError, shown
 from understudy.schema import cells as c
 
 DEFAULT_BINS = 32  # for a numeric column that says nothing about its bins
@@ -60,7 +60,7 @@ def moment_edges(name: str, low: Any, high: Any, date: bool, resolution: str, bi
         return number_edges(name, first, last, True, bins, None)
     if resolution not in RESOLUTIONS or (date and resolution in ("hour", "minute", "second")):
         kind, allowed = ("date", RESOLUTIONS[:5]) if date else ("datetime", RESOLUTIONS)
-        raise SchemaError(f"Column {name!r} has resolution {resolution!r}; a {kind} column takes one of {', '.join(allowed)}.")
+        raise SchemaError(f"Column {name!r} has resolution {shown(resolution)}; a {kind} column takes one of {', '.join(allowed)}.")
     base = "D" if date else "s"
     count, unit = SPANS[resolution]
     start = int(np.array(first, f"M8[{base}]").astype(f"M8[{unit}]").astype(np.int64))

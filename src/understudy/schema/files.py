@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from understudy.errors import InputError, SchemaError, WorkloadError
+from understudy.paths import as_path
 
 MOST_REPEATED = 1_000_000
 ERRORS: dict[str, type[InputError]] = {"schema": SchemaError, "workload": WorkloadError}
@@ -69,7 +70,7 @@ def _written_out(node: yaml.Node, known: dict[int, int]) -> int:
 def read_mapping(path: str | Path, what: str) -> dict[str, Any]:
     """The mapping in a YAML or JSON file; ``what`` ("schema", "workload") names it in messages."""
     error = ERRORS[what]
-    file = Path(path)
+    file = as_path(path, f"the {what}", error)
     try:
         text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -92,7 +93,7 @@ def read_mapping(path: str | Path, what: str) -> dict[str, Any]:
 
 
 def write_mapping(path: str | Path, data: dict[str, Any]) -> None:
-    file = Path(path)
+    file = as_path(path, "the file to write")
     if file.suffix.lower() == ".json":
         text = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
     else:

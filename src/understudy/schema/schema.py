@@ -32,10 +32,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from understudy.errors import SchemaError
+from understudy.errors import SchemaError, shown
 from understudy.schema import cells as c
-from understudy.schema.columns import Binned, Boolean, Categorical, Column, Moment, Number, text_of
-from understudy.schema.edges import LARGEST_NUMBER, moment_edges, number_edges
+from understudy.schema.columns import Binned, Boolean, Categorical, Column, Moment, Number, is_integer, text_of
+from understudy.schema.edges import moment_edges, number_edges
 from understudy.schema.files import read_mapping, write_mapping
 from understudy.schema.items import ItemColumns
 
@@ -65,10 +65,12 @@ class Schema:
     columns: Sequence[Column]
 
     def __post_init__(self) -> None:
-        if not self.columns:
-            raise SchemaError("The schema has no columns; list at least one under fields.")
         if self.pairs is not None:
             return  # a list of items has been checked as a whole
+        if not isinstance(self.columns, (tuple, list)) or not all(isinstance(column, Column) for column in self.columns):
+            raise SchemaError("The columns of a schema are a tuple of columns, such as Boolean(name='smoker').")
+        if not self.columns:
+            raise SchemaError("The schema has no columns; list at least one under fields.")
         twice = sorted(name for name, times in Counter(self.names).items() if times > 1)
         if twice:
             raise SchemaError(f"The schema names the column {twice[0]!r} twice; column names must differ.")
@@ -115,9 +117,9 @@ class Schema:
         """The place of a column; an unknown name is refused with the names that exist."""
         try:
             return self._places[name]
-        except KeyError:
+        except (KeyError, TypeError):  # what has no hash is no name either
             listed = ", ".join(self.names[:MOST_NAMED]) + (f" and {len(self) - MOST_NAMED:,} more" if len(self) > MOST_NAMED else "")
-            raise SchemaError(f"There is no column {name!r} in the schema; its columns are {listed}.") from None
+            raise SchemaError(f"There is no column {shown(name)} in the schema; its columns are {listed}.") from None
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -128,6 +130,11 @@ class Schema:
         """SHA-256 of the schema's canonical form: what a release was made against."""
         canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+    @cached_property
+    def reads_back(self) -> bool:
+        """Whether its file form says all of it; columns made by hand may have bins that no file form has."""
+        return self.pairs is not None or Schema.from_dict(self.to_dict()) == self
 
     # ------------------------------------------------------------------ codes and cells
 
@@ -163,6 +170,8 @@ class Schema:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Schema:
+        if not isinstance(data, Mapping):
+            raise SchemaError("The plain form of a schema is a mapping, as it is in a schema file.")
         if "fields" in data:
             return _from_table_schema(data)
         if ItemColumns.is_meant(data):
@@ -196,6 +205,8 @@ class Schema:
     @classmethod
     def from_domain(cls, domain: Mapping[str, int]) -> Schema:
         """A schema for integer-coded tables, each column holding codes ``0 .. size-1``."""
+        if not isinstance(domain, Mapping):
+            raise SchemaError("A domain is a mapping from columns to their numbers of codes.")
         for name, size in domain.items():
             if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or not 1 <= size <= 10**6:
                 raise SchemaError(f"Column {str(name)!r} needs a whole number of codes from 1 to 1,000,000.")
@@ -233,7 +244,7 @@ def _from_table_schema(data: Mapping[str, Any]) -> Schema:
     unit = block.get("privacyUnit", "row")
     if unit != "row":
         raise SchemaError(
-            f"The privacy unit {unit!r} is not supported; the only one is 'row' (one row per person). "
+            f"The privacy unit {shown(unit)} is not supported; the only one is 'row' (one row per person). "
             "Reduce the table to one row per person first."
         )
     settings = block.get("columns") or {}
@@ -244,7 +255,7 @@ def _from_table_schema(data: Mapping[str, Any]) -> Schema:
         raise SchemaError("The schema's fields must be a list of mappings, each with a name.")
     strangers = [name for name in settings if name not in {f["name"] for f in fields}]
     if strangers:
-        raise SchemaError(f"The understudy block describes the column {strangers[0]!r}, which is not among the fields.")
+        raise SchemaError(f"The understudy block describes the column {shown(strangers[0])}, which is not among the fields.")
     missing_values = data.get("missingValues", [""])
     if not isinstance(missing_values, list) or not all(isinstance(v, (str, int, float)) for v in missing_values):
         raise SchemaError("The schema's missingValues must be a list of strings.")
@@ -277,7 +288,7 @@ def _column(field: Mapping[str, Any], settings: Mapping[str, Any], missing_value
     shape = "categorical" if listed is not None and kind in ("string", "integer", "any") else str(kind)
     idle = sorted(set(settings) - {"missing", "other"} - TAKEN.get(shape, SETTINGS))
     if idle:
-        raise SchemaError(f"Column {name!r} is {shape} and has no use for the setting {idle[0]!r}; remove it.")
+        raise SchemaError(f"Column {name!r} is {shape} and has no use for the setting {shown(idle[0])}; remove it.")
     if shape == "categorical":
         numeric = kind == "integer"
         categories = _categories(name, listed, numeric)
@@ -299,7 +310,7 @@ def _column(field: Mapping[str, Any], settings: Mapping[str, Any], missing_value
         return Moment(date=kind == "date", resolution="bins" if bins is not None else resolution, edges=edges, **common)
     if kind == "string":
         raise SchemaError(f"Column {name!r} is text and needs a closed list of categories: constraints.enum. Free text cannot be released.")
-    raise SchemaError(f"Column {name!r} has type {kind!r}; supported are string, boolean, integer, number, date, datetime and year.")
+    raise SchemaError(f"Column {name!r} has type {shown(kind)}; supported are string, boolean, integer, number, date, datetime and year.")
 
 
 def _categories(name: str, listed: Any, numeric: bool) -> tuple[str, ...]:
@@ -309,7 +320,7 @@ def _categories(name: str, listed: Any, numeric: bool) -> tuple[str, ...]:
     texts = tuple(map(text_of, values))
     if not numeric:
         return texts
-    if not all(_is_integer(text) for text in texts):
+    if not all(is_integer(text) for text in texts):
         raise SchemaError(f"Column {name!r} is an integer column but lists a category that is not a whole number within 2^53.")
     return tuple(str(int(text)) for text in texts)
 
@@ -317,11 +328,6 @@ def _categories(name: str, listed: Any, numeric: bool) -> tuple[str, ...]:
 def _is_number(value: Any) -> bool:
     # Compared first: an integer beyond a double cannot even be asked whether it is finite.
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-
-
-def _is_integer(text: str) -> bool:
-    digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) <= 16 and int(digits) <= LARGEST_NUMBER
 
 
 # ---------------------------------------------------------------------- writing it
