@@ -33,6 +33,7 @@ from understudy.sources.memory import MemorySource
 from understudy.tally import CodedRows
 
 SMALL = Schema.from_domain({"a": 3, "b": 4, "c": 2})
+FIRST = Schema.from_domain({"a": 3})
 BASKET = Schema.items(["a", "b", "c"])
 
 
@@ -149,6 +150,9 @@ def check_query_class(kind: type[QueryClass], seed: int = 0) -> None:
         assert np.array_equal(part.truth(rows[:, list(part.columns)]).sum(axis=0), counts), f"{kind.kind}: truth and counts disagree"
         assert part_from_dict(part.to_dict(SMALL), SMALL) == part, f"{kind.kind}: its plain form does not read back"
         assert all(part.describe(SMALL, i) for i in range(part.size)), f"{kind.kind}: a query has no words"
+        assert part.fits(SMALL), f"{kind.kind}: it does not fit the schema that it was made for"
+        if max(part.columns, default=0) > 0:
+            assert not part.fits(FIRST), f"{kind.kind}: it fits a schema that lacks some of its columns"
         around = part.around(0)
         assert isinstance(around, QueryClass) and set(around.columns) <= set(part.columns)
         _check_sensitivity(part, rows, rng)
