@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tools.fuzz_targets import is_a_sentence
+
 import understudy as us
 from mutations import csv_case, parquet_case
 from tables import CANARIES, PEOPLE
@@ -73,10 +75,6 @@ def listen(call: Callable[[], Any]) -> Heard:
         root.setLevel(level)
     heard.warned, heard.printed = [str(w.message) for w in caught], out.getvalue()
     return heard
-
-
-def is_a_sentence(text: str) -> bool:
-    return text.endswith(".") and "\n" not in text and 15 < len(text) < 1000
 
 
 def complaint(heard: Heard, charged: bool) -> str:

@@ -105,6 +105,14 @@ BREAKAGES = {
     "no files": lambda m: m.update(files={}),
     "files as a list": lambda m: m.update(files=[]),
     "a measurement of nothing": lambda m: m["measurements"][0].update(part=None),
+    "no mechanism": lambda m: m.pop("mechanism"),
+    "a mechanism without a name": lambda m: m["mechanism"].update(name=None),
+    "a certificate in words": lambda m: m["certificate"].update(alpha="small"),
+    "a certificate without an alpha": lambda m: m["certificate"].pop("alpha"),
+    "an alpha that is no number": lambda m: m["certificate"].update(alpha=float("nan")),
+    "a confidence without end": lambda m: m["certificate"].update(confidence=float("inf")),
+    "half a query": lambda m: m["certificate"].update(queries=0.5),
+    "noise without end": lambda m: m["certificate"].update(sigma=10**400),
 }
 
 
@@ -150,6 +158,19 @@ def test_codes_of_another_type_are_noticed(folder: Path) -> None:
 
     change_file(folder, "codes.parquet", shift)
     with pytest.raises(us.BundleError):
+        us.verify(folder)
+
+
+@pytest.mark.parametrize("code", [2**30, 3, -1, -(2**30)])
+def test_codes_outside_the_schema_are_refused_before_anything_is_counted(folder: Path, code: int) -> None:
+    """Compiled code counts without asking where a cell lies: a code of 2^30 ended the process that verified it."""
+
+    def place(file: Path) -> None:
+        table = pq.read_table(file)
+        pq.write_table(table.set_column(0, "a", pa.array(np.full(table.num_rows, code, np.int32))), file)
+
+    change_file(folder, "codes.parquet", place)
+    with pytest.raises(us.BundleError, match="cannot be read"):
         us.verify(folder)
 
 

@@ -139,6 +139,7 @@ SEALED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "another release": (lambda a: a.update(manifest_sha256="0" * 64), "made for another release"),
     "another version": (lambda a: a.update(made_by="understudy 99"), "is of understudy 99"),
     "rows that are none": (lambda a: a.update(rows=[7]), "cannot be read"),
+    "a claim beyond any number": (lambda a: a["rows"][0].update(claimed=10**400), "cannot be read"),
 }
 
 

@@ -205,7 +205,8 @@ def test_a_domain_may_still_have_a_column_named_items_beside_others() -> None:
     "how",
     [{"items": 0}, {"items": []}, {"items": ["a", "a"]}, {"items": ["a", 1]}, {"items": "abc"}, {"items": True},
      {"items": [2**60]}, {"items": [""]},
-     {"items": 5, "density": 2}, {"items": 5, "density": "x"}, {"items": 5, "row": "item"}, {"items": 10**9}],
+     {"items": 5, "density": 2}, {"items": 5, "density": 10**400}, {"items": 5, "density": float("nan")},
+     {"items": 5, "density": "x"}, {"items": 5, "row": "item"}, {"items": 10**9}],
 )  # fmt: skip
 def test_malformed_lists_of_items_are_refused(how: dict[str, Any]) -> None:
     with pytest.raises(us.SchemaError):

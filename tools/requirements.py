@@ -16,7 +16,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
-OWN_LICENCE = "gurobi"  # this extra is for people with a licence of their own, and nobody has to install it
+# Nobody has to install these extras: one is for people with a licence of their own, the other has wheels for some platforms only.
+LEFT_OUT = ("gurobi", "fuzz")
 # What some builds of torch bring along for graphics cards and others, such as the one for CPUs, do not; it is never used here.
 BUILD_DEPENDENT = re.compile(r"(cuda|nvidia)-|triton$")
 
@@ -92,8 +93,8 @@ def version_of(name: str) -> str | None:
 
 
 def absent() -> list[str]:
-    """Requirements of the project itself that are not installed here, those of the extra with its own licence left out."""
-    asked = {canonicalize_name(r.name) for use, requirements in declared().items() if use != OWN_LICENCE for r in requirements}
+    """Requirements of the project itself that are not installed here, those of extras that nobody has to install left out."""
+    asked = {canonicalize_name(r.name) for use, requirements in declared().items() if use not in LEFT_OUT for r in requirements}
     return sorted(name for name in asked if version_of(name) is None)
 
 
@@ -103,7 +104,7 @@ def unpinned() -> list[str]:
 
 
 def strangers() -> list[str]:
-    """Pins of what nothing needs; only known where everything but the extra with its own licence is installed."""
+    """Pins of what nothing needs; only known where everything but the extras that nobody has to install is."""
     if absent():
         return []
     needed = {need.name for need in needs()}

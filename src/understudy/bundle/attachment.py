@@ -91,7 +91,7 @@ def check_attachment(place: Path, manifest: Mapping[str, Any]) -> tuple[bool, st
         what = " (quick)" if said["quick"] else ""
         what += f" of {said['mechanism']}" if said["mechanism"] else ""
         text = f"audit attached: {len(rows)} checks{what} on version {made_by.removeprefix('understudy ')}, {found}"
-    except (KeyError, TypeError, AttributeError, RecursionError, OSError, ValueError):
+    except (KeyError, TypeError, AttributeError, RecursionError, OSError, ValueError, ArithmeticError):
         return False, "the attached audit cannot be read"
     return not broken, f"{text}; the audit is of the software build, not of this release's rows"
 

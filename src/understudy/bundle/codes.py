@@ -23,7 +23,10 @@ def uncoded(stored: pa.Table, schema: Schema, count: int) -> np.ndarray:
     if schema.pairs is None:
         if stored.column_names != list(schema.names):
             raise ValueError("other columns than the schema's")
-        return np.column_stack([stored[name].to_numpy() for name in schema.names]).astype(np.int32)
+        codes = np.column_stack([stored[name].to_numpy() for name in schema.names]).astype(np.int32)
+        if (codes < 0).any() or (codes >= np.asarray(schema.shape)).any():  # compiled counting would write beyond its tables
+            raise ValueError("codes that the columns do not have")
+        return codes
     if not isinstance(count, int) or isinstance(count, bool) or not 0 < count * len(schema) <= MOST_CODES:
         raise ValueError("no such number of rows")
     rows, items = (stored[name].to_numpy() for name in ("row", "item"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -208,13 +209,27 @@ class Release:
             if not stored.equals(coded(codes, schema)):
                 raise ValueError("codes of another type")
             measurements = _measurements(pq.read_table(place / "measurements.parquet"), manifest["measurements"], schema)
-            certificate = Certificate(**manifest["certificate"])
+            certificate = _certificate(manifest["certificate"])
+            if not isinstance(manifest["mechanism"]["name"], str):
+                raise ValueError("a mechanism without a name")
             model = load_model(place / MODEL_FILE, schema) if MODEL_FILE in manifest["files"] else None
         except UnderstudyError as problem:
             raise BundleError(f"The bundle {str(place)!r} does not fit together: {problem}") from None
         except (OSError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, pa.ArrowException):
             raise BundleError(f"The bundle {str(place)!r} cannot be read; it is incomplete or was written by another version.") from None
         return cls(schema, workload, codes, synthetic, certificate, measurements, manifest, model)
+
+
+def _certificate(said: dict[str, Any]) -> Certificate:
+    """What the manifest says; ValueError unless it is made of numbers that such a certificate can have."""
+    shares, whole = (said["alpha"], said["confidence"]), (said["noisy_largest_error"], said["rows"], said["queries"])
+    if not all(type(value) in (int, float) for value in said.values()) or not all(type(value) is int for value in whole):
+        raise ValueError("no numbers")
+    if not all(0 <= share <= 1 for share in shares) or not all(
+        said[name] >= 0 and math.isfinite(said[name]) for name in ("sigma", "rows_sigma")
+    ):
+        raise ValueError("numbers beyond what there can be")
+    return Certificate(**said)
 
 
 def prepare_folder(place: Path) -> None:

@@ -252,11 +252,12 @@ def _statement(records: list[dict[str, Any]]) -> Statement:
                     raise ValueError("two relations")
                 neighbours = Neighbours(body["neighbours"])
                 events = tuple(ev.from_dict(e) for e in body["events"])
-                charges.append(Charge(record["time"], body["label"], events, record["seq"], body.get("ended")))
+                ended = None if body.get("ended") is None else _text(body["ended"])
+                charges.append(Charge(float(record["time"]), _text(body["label"]), events, record["seq"], ended))
             elif record["kind"] == "limit":
                 limit = Budget.of(epsilon=body["epsilon"], delta=body["delta"]) if "epsilon" in body else Budget.zcdp(body["rho"])
             elif record["kind"] == "note":
-                ends[body.get("charge")] = body["text"]
+                ends[body.get("charge")] = _text(body["text"])
                 notes.extend(_shown(body["text"]))
             elif record["kind"] == "torn":
                 notes.append(TORN)
@@ -268,6 +269,12 @@ def _statement(records: list[dict[str, Any]]) -> Statement:
     except (KeyError, TypeError, ValueError, ArithmeticError):
         raise LedgerDamaged(DAMAGED.format("holds a record that this version cannot read")) from None
     return state
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text is expected")
+    return value
 
 
 # ---------------------------------------------------------------------- bytes on disk
