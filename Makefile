@@ -25,6 +25,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 audit: $(STAMP)  ## the whole battery, and docs/audit.md from what it came to; under an hour
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
 	$(BIN)/python -m tools.audit
 
 licences: $(STAMP)  ## docs/licences.md, from what is installed

@@ -539,6 +539,8 @@ def test_the_way_out_of_a_damaged_ledger_adds_and_never_takes(small_ledger: File
         small_ledger.reserve("r", ONE, REPLACE)
     with pytest.raises(us.BudgetRefused):
         small_ledger.add("x", Fraction(1), Neighbours.ADD_REMOVE_ONE)
+    with pytest.raises(ParameterError, match="at most 10"):
+        small_ledger.add("x", Fraction(10**400))
 
 
 # ---------------------------------------------------------------------- solvers and engines

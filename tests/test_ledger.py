@@ -204,6 +204,15 @@ def test_a_file_put_in_place_of_the_ledger_while_waiting_is_the_one_that_is_char
         },
         {"kind": "charge", "body": {"label": "x", "neighbours": "add-remove-one", "events": []}},
         {"kind": "refund", "body": {}},
+        {"kind": "limit", "body": {"rho": "1" + "0" * 400}},
+        {
+            "kind": "charge",
+            "body": {
+                "label": "x",
+                "neighbours": "replace-one",
+                "events": [{"event": "PerturbedArgmin", "what": "x", "shift": 1, "slots": 10**400, "scale": "1"}],
+            },
+        },
         {"kind": "charge", "body": {"label": False, "neighbours": "replace-one", "events": []}},
         {"kind": "charge", "body": {"label": "x", "neighbours": "replace-one", "events": [], "ended": 3}},
         {"kind": "charge", "body": {"label": "x", "neighbours": "replace-one", "events": []}, "time": "now"},

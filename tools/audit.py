@@ -1,6 +1,6 @@
 """``make audit``: the whole battery, and docs/audit.md from what it came to.
 
-Runs the tests (quick and slow), the audit of the installed build, the planted mutants and the attacks. A part
+Runs the tests (quick and slow), the audit of the installed build, the planted mutants, the attacks and the fuzz. A part
 writes JSON: ``{"cases": n, "misses": m, "said": "a few words", "rows": [{...}, ...]}``, rows all with the same keys.
 """
 
@@ -50,8 +50,8 @@ WEB = (
     "There is no web page: a report is a static file and a CSV is exported on request. What applies to them is tested; "
     "the rest has no place to happen."
 )
-PARTS = {"tools.mutants": "planted mutants", "tools.attacks": "attacks"}
-PLOT = {"tools.attacks": ["--plot", str(PAGE.with_name("attacks.svg"))]}
+PARTS = {"tools.mutants": "planted mutants", "tools.attacks": "attacks", "tools.fuzz": "fuzz guided by coverage"}
+OPTIONS = {"tools.attacks": ["--plot", str(PAGE.with_name("attacks.svg"))], "tools.fuzz": ["--seconds", "15"]}
 
 
 @dataclass
@@ -183,7 +183,7 @@ def run_audit(file: Path, *options: str) -> None:
 
 
 def run_part(module: str, file: Path) -> None:
-    code = subprocess.run([sys.executable, "-m", module, "--json", str(file), *PLOT.get(module, [])], cwd=ROOT).returncode
+    code = subprocess.run([sys.executable, "-m", module, "--json", str(file), *OPTIONS.get(module, [])], cwd=ROOT).returncode
     if not file.exists():
         nothing = {"cases": 0, "misses": 1, "said": f"It ended with exit code {code} and said nothing.", "rows": []}
         file.write_text(json.dumps(nothing), encoding="utf-8")

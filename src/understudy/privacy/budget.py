@@ -27,6 +27,7 @@ DIGITS = 60
 SLACK = Decimal(10) ** -45
 MOST_EPSILON = 1000
 MOST_DIGITS = 1000
+MOST_RHO = 10**100  # nobody spends more, and floats, which show what was spent, hold it
 LARGEST = 10**MOST_DIGITS  # of a numerator or denominator that somebody gives
 
 
@@ -185,6 +186,6 @@ class Budget:
     def zcdp(cls, rho: Any) -> Budget:
         """A budget given directly in zCDP."""
         r = exact(rho, "rho")
-        if r <= 0:
-            raise ParameterError("rho must be above 0.")
+        if not 0 < r <= MOST_RHO:
+            raise ParameterError("rho must be above 0 and no larger than any budget.")
         return cls(r)

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 from understudy.errors import BudgetRefused, LedgerDamaged, ParameterError, ReleaseFailed
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, cost_of, total_cost
-from understudy.privacy.budget import Budget, epsilon_for
+from understudy.privacy.budget import MOST_RHO, Budget, epsilon_for
 from understudy.queries.base import Neighbours
 
 FIRST_HASH = "0" * 64
@@ -38,6 +38,7 @@ TORN = (
 MADE = "made"
 EARLY = "a release ended early; its whole reservation counts as spent"
 BY_HAND = "added by hand"
+MOST_ADDED = 10**12  # rho, by hand; far below what makes a ledger unreadable
 
 
 @dataclass(frozen=True)
@@ -167,8 +168,8 @@ class FileLedger:
 
         For what a damaged ledger hid and its backup lacks: this can add to what is spent and never take from it.
         """
-        if rho <= 0:
-            raise ParameterError("What is added to a ledger by hand is a rho above 0.")
+        if not 0 < rho <= MOST_ADDED:
+            raise ParameterError("What is added to a ledger by hand is a rho above 0 and at most 10^12.")
         with self._locked(create=True) as (fd, records):
             state = _statement(records)
             relation = neighbours or state.neighbours or Neighbours.REPLACE_ONE
@@ -265,7 +266,9 @@ def _statement(records: list[dict[str, Any]]) -> Statement:
                 raise ValueError("unknown kind")
         told = tuple(replace(charge, ended=ends.get(charge.number, charge.ended)) for charge in charges)
         state = Statement(neighbours, limit, told, tuple(notes))
-        _ = state.spent  # every event has a known cost
+        spent = state.spent  # every event has a known cost
+        if max(spent.rho, spent.curve_rho or 0, *(spent.curve or ())) > MOST_RHO:
+            raise ValueError("more than anybody spends")
     except (KeyError, TypeError, ValueError, ArithmeticError):
         raise LedgerDamaged(DAMAGED.format("holds a record that this version cannot read")) from None
     return state
