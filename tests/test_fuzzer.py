@@ -32,6 +32,11 @@ def test_every_seed_of_a_target_is_read_to_its_end(name: str, prepared: Path) ->
         TARGETS[name].run(seed, prepared)
 
 
+def test_the_seed_of_an_attached_audit_holds(prepared: Path) -> None:
+    (seed,) = TARGETS["attached audit"].seeds(prepared)
+    assert TARGETS["attached audit"].run(seed, prepared)[0] is True  # type: ignore[index]
+
+
 @pytest.mark.parametrize("data", [b"", b"\xff\x00", b"{}", b"[[[", b"null"])
 def test_garbage_is_refused_or_read_by_every_target(data: bytes, prepared: Path) -> None:
     assert [(name, said) for name, target in TARGETS.items() if (said := complaint(partial(target.run, data, prepared)))] == []

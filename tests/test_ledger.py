@@ -231,6 +231,20 @@ def test_a_record_that_cannot_be_understood_stops_everything(tmp_path: Path, bod
         FileLedger(path).read()
 
 
+def test_what_a_ledger_could_not_read_again_is_not_written(tmp_path: Path) -> None:
+    ledger = FileLedger(tmp_path / "l.jsonl")
+    number = ledger.reserve(2024, charge(), REPLACE)  # type: ignore[arg-type]
+    ledger.note(7, number)  # type: ignore[arg-type]
+    ledger.add(2025, 0.5)  # type: ignore[arg-type]
+    before = ledger.path.read_bytes()
+    with pytest.raises(BudgetRefused, match="larger than any ledger counts"):
+        ledger.reserve("r", (ev.Reservation(what="x", rho=Fraction(10**101)),), REPLACE)
+    with pytest.raises(ParameterError, match="at most 10"):
+        ledger.add("x", Fraction(10**101))
+    assert ledger.path.read_bytes() == before
+    assert [(c.label, c.ended) for c in ledger.read().charges] == [("2024", "7"), ("2025", "added by hand")]
+
+
 def test_garbage_at_the_start_does_not_hide_a_charge(tmp_path: Path) -> None:
     path = tmp_path / "l.jsonl"
     FileLedger(path).reserve("r", charge(), REPLACE)

@@ -11,7 +11,7 @@ Of each mechanism and epsilon many shadow releases are made of both tables. The 
 the exact log-likelihood ratio of the two tables; the certificate; and in how many rows the person's values occur, alone and together.
 A logistic regression on half of the releases, or the ratio alone if that does better there, makes a score of it, and the other half is
 judged by that. Its accuracy must not exceed
-(1 + TV) / 2 with TV <= (e^epsilon - 1 + 2 delta) / (e^epsilon + 1), nor, since rho is what was really charged, TV <= sqrt(rho / 2).
+(1 + TV) / 2 with TV <= (e^epsilon - 1 + 2 delta) / (e^epsilon + 1), nor TV <= sqrt(d / 2) with the divergence d that was charged.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from sklearn.linear_model import LogisticRegression
 
 import understudy as us
 from understudy.privacy import Measurement, Residual
+from understudy.privacy.accountant import ORDERS, Cost, total_cost
+from understudy.privacy.events import from_dict
 from understudy.privacy.residuals import contrast
 from understudy.tally import CodedRows
 
@@ -69,12 +71,12 @@ class Result:
     attack: str
     mechanism: str
     epsilon: str
-    rho: float
+    apart: float  # divergence of the two tables' releases, at most
     releases: int
     accuracy: float
     at_least: float  # of the accuracy, at SURE
     promised: float  # the most that epsilon and delta allow
-    charged: float  # the most that rho allows
+    charged: float  # the most that the charges allow: Pinsker's inequality
     roc: tuple[tuple[float, float], ...]
 
     @property
@@ -114,29 +116,37 @@ def seen(release: us.Release, pair: Sequence[CodedRows]) -> list[float]:
 
 
 def shadows(job: tuple[str, str, str, int]) -> tuple[np.ndarray, np.ndarray, float]:
-    """(what the attacker saw, which table it was, rho) of many releases by one mechanism."""
+    """(what the attacker saw, which table it was, the largest divergence that was charged) of many releases by one mechanism."""
     attack, mechanism, epsilon, releases = job
     both = tables(attack)
     pair = [CodedRows(table.astype(np.int32), SCHEMA.shape) for table in both]
     work = us.Workload.parse("all-conjunctions", SCHEMA) if mechanism in NEEDS_BINARY else us.marginals(SCHEMA, k=2)
-    rows, rho = [], 0.0
+    rows, apart = [], 0.0
     for which in range(2 * releases):
         made = us.release(
             both[which % 2], schema=SCHEMA, workload=work, epsilon=Fraction(epsilon), delta=DELTA,
             mechanism=mechanism, parameters=SETTINGS.get(mechanism),
         )  # fmt: skip
         rows.append(seen(made, pair))
-        rho = float(Fraction(made.manifest["budget"]["rho"]))
-    return np.asarray(rows), np.arange(2 * releases) % 2, rho
+        apart = max(apart, float(divergence(total_cost(tuple(map(from_dict, made.manifest["events"]))))))
+    return np.asarray(rows), np.arange(2 * releases) % 2, apart
+
+
+def divergence(cost: Cost) -> Fraction:
+    """How far apart the two tables' releases are at most, in Kullback and Leibler's way: no more than at any order above 1."""
+    bounds = [] if cost.curve_rho is None else [cost.rho + cost.curve_rho]
+    if cost.curve is not None:
+        bounds += [renyi + order * cost.rho for order, renyi in zip(ORDERS, cost.curve, strict=True)]
+    return min(bounds)
 
 
 def judged(job: tuple[str, str, str, int]) -> Result:
     attack, mechanism, epsilon, _ = job
-    features, which, rho = shadows(job)
+    features, which, apart = shadows(job)
     counted = features[:, 0].copy()
-    spread = features.std(axis=0)
-    features = (features - features.mean(axis=0)) / np.where(spread > 0, spread, 1)
     half = len(which) // 2
+    spread = features[:half].std(axis=0)
+    features = (features - features[:half].mean(axis=0)) / np.where(spread > 0, spread, 1)
     fitted = LogisticRegression(C=0.1, max_iter=1000).fit(features[:half], which[:half])
     # The ratio alone is the best there is when everything was measured, and says nothing when nothing was.
     ways = [counted, fitted.decision_function(features)]
@@ -147,9 +157,9 @@ def judged(job: tuple[str, str, str, int]) -> Result:
     cuts = np.unique(scores)[::-1]
     roc = [(float((scores[truth == 0] >= cut).mean()), float((scores[truth == 1] >= cut).mean())) for cut in cuts]
     return Result(
-        attack=attack, mechanism=mechanism, epsilon=epsilon, rho=rho, releases=len(which),
+        attack=attack, mechanism=mechanism, epsilon=epsilon, apart=apart, releases=len(which),
         accuracy=right / half, at_least=float(stats.beta.ppf(1 - SURE, right, half - right + 1)) if right else 0.0,
-        promised=0.5 + (math.exp(eps) - 1 + 2 * delta) / (math.exp(eps) + 1) / 2, charged=min(1.0, 0.5 + math.sqrt(rho / 2) / 2),
+        promised=0.5 + (math.exp(eps) - 1 + 2 * delta) / (math.exp(eps) + 1) / 2, charged=min(1.0, 0.5 + math.sqrt(apart / 2) / 2),
         roc=tuple(roc[:: max(1, len(roc) // 100)]),
     )  # fmt: skip
 
@@ -198,7 +208,8 @@ def part(results: Sequence[Result]) -> dict[str, Any]:
         {
             "attack": one.attack, "mechanism": one.mechanism, "epsilon": one.epsilon, "releases": one.releases,
             "right": f"{one.accuracy:.1%}",
-            f"at least ({SURE:.1%})": f"{one.at_least:.1%}", "most by rho": f"{one.charged:.1%}", "most by epsilon": f"{one.promised:.1%}",
+            f"at least ({SURE:.1%})": f"{one.at_least:.1%}", "most by charges": f"{one.charged:.1%}",
+            "most by epsilon": f"{one.promised:.1%}",
             "verdict": "held" if one.held else "BREACH",
         }
         for one in results
@@ -223,7 +234,7 @@ def main() -> None:
         for one in pool.map(judged, jobs):
             results.append(one)
             console.print(f"{one.attack}, {one.mechanism}, epsilon {one.epsilon}: right {one.accuracy:.1%}", style="dim")
-    table = Table("attack", "mechanism", "epsilon", "releases", "right", f"at least ({SURE:.1%})", "most by rho", "most by epsilon", "")
+    table = Table("attack", "mechanism", "epsilon", "releases", "right", f"at least ({SURE:.1%})", "most by charges", "most by epsilon", "")
     for one in results:
         shown = [f"{share:.1%}" for share in (one.accuracy, one.at_least, one.charged, one.promised)]
         table.add_row(one.attack, one.mechanism, one.epsilon, str(one.releases), *shown, "held" if one.held else "BREACH")

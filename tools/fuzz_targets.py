@@ -301,13 +301,13 @@ def verify_manifest(data: bytes, folder: Path) -> None:
     us.verify(changed_bundle("manifest.json", data, folder))
 
 
-def read_attachment(data: bytes, folder: Path) -> None:
+def read_attachment(data: bytes, folder: Path) -> tuple[bool, str]:
     place, said = folder / BUNDLE, _json(data)
     if isinstance(said, dict):
         said["sha256"] = seal({name: value for name, value in said.items() if name != "sha256"})
         data = json.dumps(said).encode()
     place = changed_bundle(ATTACHMENT, data, folder)
-    check_attachment(place, "understudy 0")
+    return check_attachment(place, _json((place / "manifest.json").read_bytes()))
 
 
 def read_csv(data: bytes, folder: Path) -> None:

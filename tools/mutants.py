@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ from tests.mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIES = 2  # at work at once
-COPIED = ("src", "tests", "pyproject.toml")
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+COPIED = ("src", "tests", "tools", "pyproject.toml")
+FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 LONGEST = 900  # seconds for the tests of one mutant; one that hangs is caught by that
 
 
@@ -71,34 +71,26 @@ def run(mutant: Mutant, place: Path) -> Verdict:
     file, started = place / "src" / "understudy" / mutant.file, time.monotonic()
     text, stamps = file.read_text(encoding="utf-8"), os.stat(file)
     file.write_text(changed(mutant, text), encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "--no-header",
-        "--tb=no",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not slow",
-        *mutant.tests,
-    ]
     try:
-        done = subprocess.run(
-            command, cwd=place, env={**os.environ, "PYTHONPATH": str(place / "src")}, capture_output=True, text=True, timeout=LONGEST
-        )
-        found = FAILED.search(done.stdout)
-        caught = found.group(1) if found else ("a failing run" if done.returncode == 1 else None)
-        if done.returncode not in (0, 1):
-            caught = None  # nothing was tested: a wrong name of a test is no catch
+        caught = failing(place, mutant.tests)
     except subprocess.TimeoutExpired:
-        caught = "the time limit of its tests"
+        return Verdict(mutant.what, mutant.file, "the time limit of its tests", time.monotonic() - started)
     finally:
         file.write_text(text, encoding="utf-8")
         os.utime(file, ns=(stamps.st_atime_ns, stamps.st_mtime_ns))
+    if caught is not None and failing(place, (caught,)) is not None:
+        caught = None  # it fails without the mutant, too, and so says nothing about it
     return Verdict(mutant.what, mutant.file, caught, time.monotonic() - started)
+
+
+def failing(place: Path, tests: Sequence[str]) -> str | None:
+    """The first of some tests that fails; None when none does, or when nothing was tested: a wrong name of a test is no catch."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-m", "not slow", *tests]
+    done = subprocess.run(
+        command, cwd=place, env={**os.environ, "PYTHONPATH": str(place / "src")}, capture_output=True, text=True, timeout=LONGEST
+    )
+    found = FAILED.search(done.stdout)
+    return found.group(1) if found and done.returncode == 1 else None
 
 
 def run_all(mutants: list[Mutant], console: Console) -> list[Verdict]:

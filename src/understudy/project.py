@@ -85,12 +85,21 @@ def _checked(given: Measurement, schema: Schema) -> Measurement:
         values = np.asarray(given.counts, np.float64).ravel()
     except (TypeError, ValueError, OverflowError):
         values = np.empty(0)
-    wanted = part.size if keys is None else np.size(keys)
+    wanted = part.size if keys is None else len(_keys(keys, part.size))
     if values.size != wanted or not np.all(np.abs(values) <= LARGEST):
         raise ParameterError(f"{named} needs {wanted:,} counts, numbers of at most {LARGEST:,}, and has {values.size:,}.")
-    if not isinstance(sigma, (int, float, Fraction, np.number)) or isinstance(sigma, bool) or not 0 <= sigma <= LARGEST:
+    if not isinstance(sigma, (int, float, Fraction, np.integer, np.floating)) or isinstance(sigma, bool) or not 0 <= sigma <= LARGEST:
         raise ParameterError(f"{named} needs sigma, the standard deviation of its noise, from 0 to {LARGEST:,}.")
     return replace(given, counts=values, sigma=max(exact(sigma, "sigma"), LEAST_SIGMA))
+
+
+def _keys(given: Any, cells: int) -> np.ndarray:
+    """The cells that a sparse table lists."""
+    keys = np.asarray(given) if isinstance(given, (np.ndarray, list, tuple)) else np.empty(0)
+    whole = keys.ndim == 1 and keys.dtype.kind in "iu"
+    if not whole or (len(keys) and (keys[0] < 0 or keys[-1] >= cells or (np.diff(keys.astype(np.int64)) <= 0).any())):
+        raise ParameterError(f"The keys of a sparse table are whole numbers that rise, from 0 to {cells - 1:,}.")
+    return keys
 
 
 def _people(measurements: Sequence[Measurement]) -> int:

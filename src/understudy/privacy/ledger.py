@@ -26,7 +26,7 @@ from typing import Any, Protocol
 from understudy.errors import BudgetRefused, LedgerDamaged, ParameterError, ReleaseFailed
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, cost_of, total_cost
-from understudy.privacy.budget import MOST_RHO, Budget, epsilon_for
+from understudy.privacy.budget import MOST_RHO, Budget, epsilon_for, exact
 from understudy.queries.base import Neighbours
 
 FIRST_HASH = "0" * 64
@@ -158,8 +158,11 @@ class FileLedger:
         """Write a charge and make it durable, or raise and write nothing."""
         cost = total_cost(events)  # refuses unknown events before the file is touched
         with self._locked(create=True) as (fd, records):
-            check_grant(_statement(records), cost, neighbours)
-            body = {"label": label, "neighbours": str(neighbours), "events": [ev.to_dict(event) for event in events]}
+            state = _statement(records)
+            check_grant(state, cost, neighbours)
+            if _is_absurd(state.spent + cost):
+                raise BudgetRefused("This charge is larger than any ledger counts; nothing was charged.")
+            body = {"label": str(label), "neighbours": str(neighbours), "events": [ev.to_dict(event) for event in events]}
             _append(fd, records, "charge", body)
             return len(records) - 1
 
@@ -168,6 +171,7 @@ class FileLedger:
 
         For what a damaged ledger hid and its backup lacks: this can add to what is spent and never take from it.
         """
+        rho = exact(rho, "rho")
         if not 0 < rho <= MOST_ADDED:
             raise ParameterError("What is added to a ledger by hand is a rho above 0 and at most 10^12.")
         with self._locked(create=True) as (fd, records):
@@ -175,13 +179,13 @@ class FileLedger:
             relation = neighbours or state.neighbours or Neighbours.REPLACE_ONE
             check_grant(replace(state, limit=None), Cost(rho), relation)
             event = ev.to_dict(ev.Reservation(what=BY_HAND, rho=rho))
-            _append(fd, records, "charge", {"label": why, "neighbours": str(relation), "events": [event], "ended": BY_HAND})
+            _append(fd, records, "charge", {"label": str(why), "neighbours": str(relation), "events": [event], "ended": BY_HAND})
         return self.read()
 
     def note(self, text: str, charge: int | None = None) -> None:
         """Write a remark (how a release ended); it changes no total."""
         with self._locked(create=True) as (fd, records):
-            _append(fd, records, "note", {"text": text} if charge is None else {"text": text, "charge": charge})
+            _append(fd, records, "note", {"text": str(text)} if charge is None else {"text": str(text), "charge": charge})
 
     def set_limit(self, budget: Budget) -> Statement:
         """Set the most that may ever be spent; the change itself is on record."""
@@ -266,12 +270,16 @@ def _statement(records: list[dict[str, Any]]) -> Statement:
                 raise ValueError("unknown kind")
         told = tuple(replace(charge, ended=ends.get(charge.number, charge.ended)) for charge in charges)
         state = Statement(neighbours, limit, told, tuple(notes))
-        spent = state.spent  # every event has a known cost
-        if max(spent.rho, spent.curve_rho or 0, *(spent.curve or ())) > MOST_RHO:
+        if _is_absurd(state.spent):  # every event has a known cost
             raise ValueError("more than anybody spends")
     except (KeyError, TypeError, ValueError, ArithmeticError):
         raise LedgerDamaged(DAMAGED.format("holds a record that this version cannot read")) from None
     return state
+
+
+def _is_absurd(cost: Cost) -> bool:
+    """More than anybody spends, and than can be shown."""
+    return max(cost.rho, cost.curve_rho or 0, *(cost.curve or ())) > MOST_RHO
 
 
 def _text(value: Any) -> str:

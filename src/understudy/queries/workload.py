@@ -61,8 +61,9 @@ class Workload:
 
     def __post_init__(self) -> None:
         _check_schema(self.schema)
-        if not isinstance(self.parts, tuple) or not all(isinstance(part, QueryClass) for part in self.parts):
+        if not isinstance(self.parts, (tuple, list)) or not all(isinstance(part, QueryClass) for part in self.parts):
             raise WorkloadError("The parts of a workload are a tuple of batches of queries, such as marginals.")
+        object.__setattr__(self, "parts", tuple(self.parts))
         if not self.parts:
             raise WorkloadError("The workload is empty; ask for at least one marginal or query.")
         if not all(part.fits(self.schema) for part in self.parts):

@@ -69,6 +69,7 @@ class Schema:
             return  # a list of items has been checked as a whole
         if not isinstance(self.columns, (tuple, list)) or not all(isinstance(column, Column) for column in self.columns):
             raise SchemaError("The columns of a schema are a tuple of columns, such as Boolean(name='smoker').")
+        object.__setattr__(self, "columns", tuple(self.columns))
         if not self.columns:
             raise SchemaError("The schema has no columns; list at least one under fields.")
         twice = sorted(name for name, times in Counter(self.names).items() if times > 1)
@@ -253,7 +254,8 @@ def _from_table_schema(data: Mapping[str, Any]) -> Schema:
     fields = data["fields"]
     if not isinstance(fields, list) or not all(isinstance(f, Mapping) and isinstance(f.get("name"), str) for f in fields):
         raise SchemaError("The schema's fields must be a list of mappings, each with a name.")
-    strangers = [name for name in settings if name not in {f["name"] for f in fields}]
+    known = {f["name"] for f in fields}
+    strangers = [name for name in settings if name not in known]
     if strangers:
         raise SchemaError(f"The understudy block describes the column {shown(strangers[0])}, which is not among the fields.")
     missing_values = data.get("missingValues", [""])
