@@ -39,7 +39,8 @@ DELTA = Fraction(1, 100)  # of the promises: a tiny one could not be told from 0
 DELTAS = (Fraction(0), Fraction(1, 1000), DELTA, Fraction(1, 20))
 DRAWS = 20_000
 MANY = 200  # draws in one call
-PLENTY = Cost(Fraction(10**9), (Fraction(10**9),) * len(ORDERS), curve_rho=Fraction(10**9))
+PLENTY = Cost(Fraction(10**9))
+PLENTY_OF_CURVES = Cost(Fraction(10**9), (Fraction(10**9),) * len(ORDERS), curve_rho=Fraction(10**9))
 MISS = 1e-3  # the chance, at most, that a claim which is kept is called broken
 DOUBT = 0.3  # a claim that a bound at this level breaks is looked at again
 AGAIN = 5  # times as many draws for that
@@ -155,6 +156,7 @@ class Verb:
     pure: bool = False
     single: bool = False
     slow: int = 1
+    curved: bool = False  # charged as a curve
     relation: Neighbours = REPLACE
     total: bool = False  # whether a private n must be released first, for next to nothing
 
@@ -234,7 +236,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("release_total", lambda m, r, _: [int(m.release_total(rho=r).counts[0])], ("one fewer", "one more"), relation=ADD, single=True),
     Verb("measure_residuals", _residuals, ALL),
     Verb("measure_tilted", _tilted, ALL, single=True),
-    Verb("discriminate", _told_apart, ALL[:2], single=True, slow=5),
+    Verb("discriminate", _told_apart, ALL[:2], single=True, slow=5, curved=True),
     Verb("select", _choices([X, Y], APART), ALL),
     Verb("select, signed", _choices([X], [HALVES], signed=True), ALL),
     Verb("select, distinct", _distinct, ALL[:2], single=True),
@@ -261,7 +263,7 @@ def price(verb: Verb, epsilon: Fraction) -> Fraction:
 def drawn(verb: Verb, rows: np.ndarray, epsilon: Fraction, draws: int, noise: Noise | None = None) -> tuple[np.ndarray, Claim]:
     """So many draws of a verb on a table, and what one of them claims."""
     source, given = MemorySource(rows, TINY), price(verb, epsilon)
-    settings: dict[str, Any] = {"noise": noise, "source": source, "play": PLENTY, "certify": given}
+    settings: dict[str, Any] = {"noise": noise, "source": source, "play": PLENTY_OF_CURVES if verb.curved else PLENTY, "certify": given}
 
     def meter() -> Meter:
         made = meter_on(rows, verb.relation, **settings)

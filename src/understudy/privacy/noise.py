@@ -175,10 +175,10 @@ def round_sigma_up(sigma: Fraction) -> Fraction:
     """The next sigma on the grid that the fast sampler serves; never less noise than asked."""
     if sigma >= SIGMA_STEPS:
         return Fraction(math.ceil(sigma))
-    halvings = 1
-    while sigma * halvings < SIGMA_STEPS:
+    above, below, halvings = sigma.numerator, sigma.denominator, 1
+    while above * halvings < SIGMA_STEPS * below:
         halvings *= 2
-    return Fraction(math.ceil(sigma * halvings), halvings)
+    return Fraction(-(-above * halvings // below), halvings)
 
 
 def sqrt_up(x: Fraction) -> Fraction:
