@@ -105,7 +105,7 @@ class Half(Noise):
         return np.rint(super().laplace(size, scale) / 2).astype(np.int64)
 
 
-@pytest.mark.parametrize(("name", "draws"), [("measure", 4000), ("mistakes", 800), ("certify", 1500)])
+@pytest.mark.parametrize(("name", "draws"), [("measure", 4000), ("mistakes", 800), ("certify", 500)])
 def test_many_draws_show_half_the_noise(name: str, draws: int) -> None:
     row = verb_row(BY_NAME[name], BY_NAME[name].pairs[0], Fraction(2), draws, Half())
     assert not row.held and row.found > row.claimed and "broken on 5 times as many fresh draws" in row.said

@@ -51,7 +51,7 @@ WEB = (
     "the rest has no place to happen."
 )
 PARTS = {"tools.mutants": "planted mutants", "tools.attacks": "attacks", "tools.fuzz": "fuzz guided by coverage"}
-OPTIONS = {"tools.attacks": ["--plot", str(PAGE.with_name("attacks.svg"))], "tools.fuzz": ["--seconds", "15"]}
+OPTIONS = {"tools.attacks": ["--plot", str(PAGE.with_name("attacks.svg"))], "tools.fuzz": ["--seconds", "10"]}
 
 
 @dataclass

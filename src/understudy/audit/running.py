@@ -23,7 +23,7 @@ from understudy.queries.base import Neighbours
 
 PAIRS, QUICK_PAIRS = 200, 6  # of a mechanism, both relations together
 QUICK_DRAWS = 2_000
-SECONDS, QUICK_SECONDS = 4.0, 0.5  # of playing a mechanism, for each pair and epsilon
+SECONDS, QUICK_SECONDS = 3.0, 0.5  # of playing a mechanism, for each pair and epsilon
 
 
 @dataclass(frozen=True)

@@ -328,7 +328,7 @@ def _row(subject: str, relation: Neighbours, pair: str, epsilon: Fraction, look:
 # ---------------------------------------------------------------------- mechanisms
 
 PLAYED = ("lonely", "even")
-FEWEST = 200  # releases of a mechanism on either side
+FEWEST = 100  # releases of a mechanism on either side
 
 
 def mechanism_row(

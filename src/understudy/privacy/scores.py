@@ -56,8 +56,11 @@ def gaps(
             largest, total = _compare(exact[i], answers[i], whole, scale, floor)
             found[i] = largest if score is MarginalScore.LARGEST else total
 
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(work, range(workers)))
+    if workers == 1:
+        work(0)
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(work, range(workers)))
     return found
 
 
