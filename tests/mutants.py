@@ -79,7 +79,7 @@ MUTANTS = [
     mutant(
         "sigma rounded down to the grid",
         NOISE,
-        ("return Fraction(math.ceil(sigma * halvings), halvings)", "return Fraction(math.floor(sigma * halvings), halvings)"),
+        ("return Fraction(-(-above * halvings // below), halvings)", "return Fraction(above * halvings // below, halvings)"),
         tests="test_noise.py",
     ),
     mutant(

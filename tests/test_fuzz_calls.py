@@ -591,3 +591,11 @@ def test_a_schema_whose_bins_no_file_can_say_costs_nothing(tmp_path: Path) -> No
     with pytest.raises(us.SchemaError, match="rise strictly"):
         us.release(np.zeros((60, 1)), schema=halves, epsilon=1, delta="1e-6", ledger=tmp_path / "l")
     assert not (tmp_path / "l").exists()
+
+
+@pytest.mark.parametrize("keys", [[0, 99], [-1, 2], [5, 0], [1.5, 2], [0, 0], ["x", "y"], [10, -(2**63), -(2**62), 20], 3])
+def test_keys_of_a_sparse_table_that_no_cell_has_are_refused_in_a_sentence(keys: Any) -> None:
+    part = us.marginals(SMALL, k=2).parts[0]
+    sparse_table = us.Measurement(part, np.ones(np.size(keys)), Fraction(1), keys, 1)
+    with pytest.raises(us.ParameterError, match="keys of a sparse table"):
+        us.project([sparse_table], SMALL, rows=10, people=50)

@@ -134,6 +134,8 @@ def shadows(job: tuple[str, str, str, int]) -> tuple[np.ndarray, np.ndarray, flo
 
 def divergence(cost: Cost) -> Fraction:
     """How far apart the two tables' releases are at most, in Kullback and Leibler's way: no more than at any order above 1."""
+    if cost.delta:
+        raise ValueError("a charge with a delta has no divergence")
     bounds = [] if cost.curve_rho is None else [cost.rho + cost.curve_rho]
     if cost.curve is not None:
         bounds += [renyi + order * cost.rho for order, renyi in zip(ORDERS, cost.curve, strict=True)]

@@ -9,6 +9,7 @@ missed, and the exit code is 1.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -19,7 +20,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -52,7 +52,7 @@ def changed(mutant: Mutant, text: str) -> str:
     return text
 
 
-@contextmanager
+@contextlib.contextmanager
 def copy_of_the_package() -> Iterator[Path]:
     """A copy to break, with the compiled kernels of the original so that only what changes is compiled again."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
@@ -78,24 +78,33 @@ def run(mutant: Mutant, place: Path) -> Verdict:
     finally:
         file.write_text(text, encoding="utf-8")
         os.utime(file, ns=(stamps.st_atime_ns, stamps.st_mtime_ns))
-    if caught is not None and failing(place, (caught,)) is not None:
+    if caught is not None and not passes(place, caught):
         caught = None  # it fails without the mutant, too, and so says nothing about it
     return Verdict(mutant.what, mutant.file, caught, time.monotonic() - started)
 
 
 def failing(place: Path, tests: Sequence[str]) -> str | None:
     """The first of some tests that fails; None when none does, or when nothing was tested: a wrong name of a test is no catch."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-m", "not slow", *tests]
-    done = subprocess.run(
-        command, cwd=place, env={**os.environ, "PYTHONPATH": str(place / "src")}, capture_output=True, text=True, timeout=LONGEST
-    )
+    done = tested(place, tests)
     found = FAILED.search(done.stdout)
     return found.group(1) if found and done.returncode == 1 else None
 
 
+def passes(place: Path, test: str) -> bool:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return tested(place, (test,)).returncode == 0
+    return False
+
+
+def tested(place: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-m", "not slow", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(place / "src")}
+    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=LONGEST)
+
+
 def run_all(mutants: list[Mutant], console: Console) -> list[Verdict]:
     """One after the other in each of two copies."""
-    with ExitStack() as copies, ThreadPoolExecutor(COPIES) as workers:
+    with contextlib.ExitStack() as copies, ThreadPoolExecutor(COPIES) as workers:
         free: SimpleQueue[Path] = SimpleQueue()
         for _ in range(COPIES):
             free.put(copies.enter_context(copy_of_the_package()))

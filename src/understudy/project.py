@@ -77,7 +77,7 @@ def _measurement(given: tuple[Sequence[str], Any, Any], schema: Schema) -> Measu
 
 def _checked(given: Measurement, schema: Schema) -> Measurement:
     """The same with numbers that rows can be fitted to, or a refusal."""
-    part, sigma, keys = given.part, given.sigma, given.keys
+    part, sigma = given.part, given.sigma
     if not isinstance(part, QueryClass) or not part.fits(schema):
         raise ParameterError("A measurement is of queries on another schema than the one given.")
     named = f"The table of {', '.join(part.names(schema))}" if isinstance(part, Marginal) else "A batch of queries"
@@ -85,21 +85,24 @@ def _checked(given: Measurement, schema: Schema) -> Measurement:
         values = np.asarray(given.counts, np.float64).ravel()
     except (TypeError, ValueError, OverflowError):
         values = np.empty(0)
-    wanted = part.size if keys is None else len(_keys(keys, part.size))
+    keys = None if given.keys is None else _keys(given.keys, part.size)
+    if keys is not None and not isinstance(given.threshold, int):
+        raise ParameterError("A sparse table needs its threshold, above which cells were kept.")
+    wanted = part.size if keys is None else len(keys)
     if values.size != wanted or not np.all(np.abs(values) <= LARGEST):
         raise ParameterError(f"{named} needs {wanted:,} counts, numbers of at most {LARGEST:,}, and has {values.size:,}.")
     if not isinstance(sigma, (int, float, Fraction, np.integer, np.floating)) or isinstance(sigma, bool) or not 0 <= sigma <= LARGEST:
         raise ParameterError(f"{named} needs sigma, the standard deviation of its noise, from 0 to {LARGEST:,}.")
-    return replace(given, counts=values, sigma=max(exact(sigma, "sigma"), LEAST_SIGMA))
+    return replace(given, counts=values, keys=keys, sigma=max(exact(sigma, "sigma"), LEAST_SIGMA))
 
 
 def _keys(given: Any, cells: int) -> np.ndarray:
     """The cells that a sparse table lists."""
     keys = np.asarray(given) if isinstance(given, (np.ndarray, list, tuple)) else np.empty(0)
     whole = keys.ndim == 1 and keys.dtype.kind in "iu"
-    if not whole or (len(keys) and (keys[0] < 0 or keys[-1] >= cells or (np.diff(keys.astype(np.int64)) <= 0).any())):
+    if not whole or (len(keys) and (keys[0] < 0 or keys[-1] >= cells or (keys[1:] <= keys[:-1]).any())):
         raise ParameterError(f"The keys of a sparse table are whole numbers that rise, from 0 to {cells - 1:,}.")
-    return keys
+    return keys.astype(np.int64)
 
 
 def _people(measurements: Sequence[Measurement]) -> int:

@@ -159,9 +159,8 @@ class FileLedger:
         cost = total_cost(events)  # refuses unknown events before the file is touched
         with self._locked(create=True) as (fd, records):
             state = _statement(records)
+            _check_sane(state.spent + cost)
             check_grant(state, cost, neighbours)
-            if _is_absurd(state.spent + cost):
-                raise BudgetRefused("This charge is larger than any ledger counts; nothing was charged.")
             body = {"label": str(label), "neighbours": str(neighbours), "events": [ev.to_dict(event) for event in events]}
             _append(fd, records, "charge", body)
             return len(records) - 1
@@ -177,6 +176,7 @@ class FileLedger:
         with self._locked(create=True) as (fd, records):
             state = _statement(records)
             relation = neighbours or state.neighbours or Neighbours.REPLACE_ONE
+            _check_sane(state.spent + Cost(rho))
             check_grant(replace(state, limit=None), Cost(rho), relation)
             event = ev.to_dict(ev.Reservation(what=BY_HAND, rho=rho))
             _append(fd, records, "charge", {"label": str(why), "neighbours": str(relation), "events": [event], "ended": BY_HAND})
@@ -280,6 +280,12 @@ def _statement(records: list[dict[str, Any]]) -> Statement:
 def _is_absurd(cost: Cost) -> bool:
     """More than anybody spends, and than can be shown."""
     return max(cost.rho, cost.curve_rho or 0, *(cost.curve or ())) > MOST_RHO
+
+
+def _check_sane(spent: Cost) -> None:
+    """Raise before a charge is written that this reader would then call damage."""
+    if _is_absurd(spent):
+        raise BudgetRefused("This charge is larger than any ledger counts; nothing was charged.")
 
 
 def _text(value: Any) -> str:
