@@ -1,6 +1,6 @@
 """Attacks on releases, as strong as theory allows the attacker to be, beside what was promised.
 
-    python -m tools.attacks [--mechanism NAME ...] [--releases 100] [--json FILE] [--plot FILE.svg]
+    python -m tools.attacks [--mechanism NAME ...] [--releases 80] [--json FILE] [--plot FILE.svg]
 
 A small table, known to the attacker to the last cell but for one person, who stands out in every column: nobody else has their values.
 
@@ -222,7 +222,7 @@ def part(results: Sequence[Result]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mechanism", nargs="+", default=list(us.available_mechanisms()))
-    parser.add_argument("--releases", type=int, default=100, help="of each table; half as many by slow mechanisms")
+    parser.add_argument("--releases", type=int, default=80, help="of each table; half as many by slow mechanisms")
     parser.add_argument("--json", dest="file", help="write the results here as well")
     parser.add_argument("--plot", help="draw them here (.svg)")
     asked = parser.parse_args()
