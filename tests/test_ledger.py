@@ -245,6 +245,14 @@ def test_what_a_ledger_could_not_read_again_is_not_written(tmp_path: Path) -> No
     assert [(c.label, c.ended) for c in ledger.read().charges] == [("2024", "7"), ("2025", "added by hand")]
 
 
+def test_words_that_cannot_be_shown_are_read_all_the_same(tmp_path: Path) -> None:
+    ledger = FileLedger(tmp_path / "l.jsonl")
+    ledger.add("\udcff", Fraction(1))
+    ledger.note("\ud800")
+    state = ledger.read()
+    assert state.charges[0].label == "\\udcff" and state.notes == ("\\ud800",) and state.spent.rho == 1
+
+
 def test_garbage_at_the_start_does_not_hide_a_charge(tmp_path: Path) -> None:
     path = tmp_path / "l.jsonl"
     FileLedger(path).reserve("r", charge(), REPLACE)

@@ -263,7 +263,7 @@ def _statement(records: list[dict[str, Any]]) -> Statement:
                 limit = Budget.of(epsilon=body["epsilon"], delta=body["delta"]) if "epsilon" in body else Budget.zcdp(body["rho"])
             elif record["kind"] == "note":
                 ends[body.get("charge")] = _text(body["text"])
-                notes.extend(_shown(body["text"]))
+                notes.extend(_shown(_text(body["text"])))
             elif record["kind"] == "torn":
                 notes.append(TORN)
             else:
@@ -291,7 +291,7 @@ def _check_sane(spent: Cost) -> None:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("a text is expected")
-    return value
+    return value.encode("utf-8", "backslashreplace").decode("utf-8")  # words of a command line may hold bytes that no screen shows
 
 
 # ---------------------------------------------------------------------- bytes on disk
