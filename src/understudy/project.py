@@ -90,7 +90,7 @@ def _checked(given: Measurement, schema: Schema) -> Measurement:
         raise ParameterError("A sparse table needs its threshold, above which cells were kept.")
     wanted = part.size if keys is None else len(keys)
     if values.size != wanted or not np.all(np.abs(values) <= LARGEST):
-        raise ParameterError(f"{named} needs {wanted:,} counts, numbers of at most {LARGEST:,}, and has {values.size:,}.")
+        raise ParameterError(f"{named} needs {wanted:,} finite counts of at most {LARGEST:,}, and has {values.size:,}.")
     if not isinstance(sigma, (int, float, Fraction, np.integer, np.floating)) or isinstance(sigma, bool) or not 0 <= sigma <= LARGEST:
         raise ParameterError(f"{named} needs sigma, the standard deviation of its noise, from 0 to {LARGEST:,}.")
     return replace(given, counts=values, keys=keys, sigma=max(exact(sigma, "sigma"), LEAST_SIGMA))
