@@ -51,7 +51,7 @@ WEB = (
     "the rest has no place to happen."
 )
 PARTS = {"tools.mutants": "planted mutants", "tools.attacks": "attacks", "tools.fuzz": "fuzz guided by coverage"}
-OPTIONS = {"tools.attacks": ["--plot", str(PAGE.with_name("attacks.svg"))], "tools.fuzz": ["--seconds", "10"]}
+OPTIONS = {"tools.attacks": ["--plot", str(PAGE.with_name("attacks.svg"))], "tools.fuzz": ["--seconds", "5"]}
 
 
 @dataclass
@@ -111,8 +111,8 @@ def read_audit(found: Mapping[str, Any]) -> dict[str, Line]:
     return lines
 
 
-def page(tests: Tests, audit: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]], minutes: float) -> str:
-    """docs/audit.md."""
+def page(tests: Tests, audit: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]], minutes: float, kept: int = 0) -> str:
+    """docs/audit.md. ``kept`` steps were run before this call."""
     lines = {row: tests.lines.get(row, Line()) for row in BATTERY}
     for row, line in read_audit(audit).items():
         line.misses += lines[row].misses
@@ -127,7 +127,9 @@ def page(tests: Tests, audit: Mapping[str, Any], parts: Mapping[str, Mapping[str
         "",
         f"Written by `make audit` on {datetime.now(UTC):%Y-%m-%d}: understudy {version('understudy')}, Python "
         f"{sys.version.split()[0]}, {os.cpu_count()} cores, {minutes:.0f} minutes in all. {tests.ran:,} tests ran, "
-        f"{len(tests.failed)} of them failed. " + ("Every row is met." if met else "Not every row is met."),
+        f"{len(tests.failed)} of them failed. "
+        + ("Every row is met." if met else "Not every row is met.")
+        + (f" {kept} of its steps were run by themselves and kept (`--keep`)." if kept else ""),
         "",
         "| test | bar | found | cases | misses | verdict |",
         "|---|---|---|---|---|---|",
@@ -208,6 +210,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(said.keep or folder)
         place.mkdir(parents=True, exist_ok=True)
+        kept = sum((place / name).exists() for name in steps(said.quick))
         for name, run in steps(said.quick).items():
             if not (place / name).exists():
                 started = time.monotonic()
@@ -217,7 +220,7 @@ def main() -> int:
         audit = json.loads((place / "audit.json").read_text(encoding="utf-8"))
         parts = {name: json.loads((place / f"{module}.json").read_text(encoding="utf-8")) for module, name in PARTS.items()}
         minutes = sum(float(file.read_text(encoding="utf-8")) for file in place.glob("*.minutes"))
-    made = page(tests, audit, parts, minutes)
+    made = page(tests, audit, parts, minutes, kept)
     if said.quick:
         print(made)
     else:
