@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import math
 import numbers
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +32,8 @@ MOMENT_TEXT = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d
 MICROSECONDS = 1_000_000
 LARGEST_MOMENT = 2**63 - 1
 LARGEST_YEAR = 290_000  # beyond it, microseconds since 1970 do not fit 64 bits
+LARGEST_EXACT = 2.0**53  # below it every whole number is a double, and no other number rounds to it
+SLICE_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +44,50 @@ class Cells:
     text: pa.Array  # trimmed strings; null unless TEXT
     number: np.ndarray  # float64; meaningful where NUMBER or FLAG
     moment: np.ndarray  # int64 microseconds since 1970 (UTC); meaningful where MOMENT
+    rest: np.ndarray  # float64; what ``number`` leaves of a whole number beyond 2^53: the number is their sum
 
     def __len__(self) -> int:
         return len(self.kind)
 
+    def take(self, places: np.ndarray) -> Cells:
+        """The cells at some places; a place that there is not gives a missing cell."""
+        there = (places >= 0) & (places < len(self))
+        if not len(self):
+            return _blank(len(places), MISSING)
+        at = np.where(there, places, 0).astype(np.int64)
+        kind = np.where(there, self.kind[at], MISSING).astype(np.uint8)
+        text = pc.take(self.text, pa.array(at, mask=~there))
+        return Cells(kind, text, self.number[at], self.moment[at], self.rest[at])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Cells]) -> Cells:
+        """Cells one behind the other; their text has 64-bit offsets, which no table outgrows."""
+        if len(parts) < 2:
+            return parts[0] if parts else _blank(0, MISSING)
+        arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in ("kind", "number", "moment", "rest"))
+        kind, number, moment, rest = arrays
+        return cls(kind, pa.concat_arrays([part.text for part in parts]), number, moment, rest)
+
 
 def read_cells(column: pa.Array | pa.ChunkedArray) -> Cells:
     """The cells of an Arrow column of any type; a type with no reading gives UNREADABLE cells."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):  # combine_chunks may keep several when offsets overflow
-        array = pa.concat_arrays(array.chunks)
-    if pa.types.is_dictionary(array.type):
-        words = array.dictionary
-        if pa.types.is_string_view(words.type):  # polars' kind of text, which Arrow cannot look up in a dictionary
-            array = pa.DictionaryArray.from_arrays(array.indices, pc.cast(words, pa.large_string()))
-        array = array.dictionary_decode()
+    return Cells.joined(list(read_slices(column)))
+
+
+def read_slices(column: pa.Array | pa.ChunkedArray) -> Iterator[Cells]:
+    """The cells of an Arrow column, some rows at a time.
+
+    No chunk is ever joined to another before it is read: the dictionaries of two chunks may not fit one index, nor
+    their text one array, and then somebody's cell would decide whether anybody is read.
+    """
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        words = read_cells(chunk.dictionary) if pa.types.is_dictionary(chunk.type) else None
+        for start in range(0, len(chunk), SLICE_ROWS):
+            part = chunk.slice(start, SLICE_ROWS)
+            yield _read(part) if words is None else words.take(_places(part.indices))
+
+
+def _read(array: pa.Array) -> Cells:
     cells = _typed(array)
     cells.kind[_null_mask(array)] = MISSING
     return cells
@@ -64,8 +97,12 @@ def _typed(array: pa.Array) -> Cells:
     kind = array.type
     if pa.types.is_boolean(kind):
         return _numbers(_to_numpy(pc.cast(array, pa.int8()), 0).astype(np.float64), FLAG)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return _numbers(_to_numpy(pc.cast(array, pa.float64(), safe=False), np.nan))
+    if pa.types.is_integer(kind):
+        return _whole_numbers(array)
+    if pa.types.is_decimal(kind):
+        return _decimals(array)
+    if pa.types.is_floating(kind):
+        return _numbers(_to_numpy(pc.cast(array, pa.float64()), np.nan))
     if pa.types.is_date(kind):
         # A date64 counts milliseconds, and not all writers keep them to whole days.
         whole, factor = (pa.int32(), 86400 * MICROSECONDS) if pa.types.is_date32(kind) else (pa.int64(), 1000)
@@ -86,40 +123,49 @@ def read_objects(values: Iterable[Any]) -> Cells:
     texts: list[str | None] = [None] * len(values)
     for i, value in enumerate(values):
         try:
-            cells.kind[i], texts[i], cells.number[i], cells.moment[i] = _one_object(value)
+            cells.kind[i], texts[i], cells.number[i], cells.moment[i], cells.rest[i] = _one_object(value)
         except Exception:  # noqa: S112 (an object that breaks when looked at stays unreadable, and nobody else notices)
             continue
     text = pc.ascii_trim_whitespace(pa.array(texts, pa.large_string()))
-    return Cells(cells.kind, text, cells.number, cells.moment)
+    return Cells(cells.kind, text, cells.number, cells.moment, cells.rest)
 
 
-def _one_object(value: Any) -> tuple[int, str | None, float, int]:
-    blank = (None, np.nan, 0)
+def _one_object(value: Any) -> tuple[int, str | None, float, int, float]:
+    blank = (None, np.nan, 0, 0.0)
     if isinstance(value, str):
-        return (TEXT, value.encode("utf-8", "replace").decode("utf-8"), np.nan, 0)
+        # By the class's own verb: what a subclass makes of it may be no text, and then no text at all could be kept.
+        return (TEXT, str.encode(value, "utf-8", "backslashreplace").decode("utf-8"), np.nan, 0, 0.0)
     if isinstance(value, (bool, np.bool_)):
-        return (FLAG, None, float(value), 0)
+        return (FLAG, None, float(value), 0, 0.0)
     if isinstance(value, np.timedelta64):  # which calls itself an integer
         return (UNREADABLE, *blank)
     if isinstance(value, (complex, np.complexfloating)) and value.imag == 0:
         value = value.real  # one complex cell makes a whole column complex
     if isinstance(value, (decimal.Decimal, numbers.Real)):
-        number = float(value)  # an int beyond a double raises, and is unreadable
-        return (MISSING, *blank) if number != number else (NUMBER, None, number, 0)
+        number, rest = _double_and_rest(value)
+        return (MISSING, *blank) if number != number else (NUMBER, None, number, 0, rest)
     if isinstance(value, (np.datetime64, dt.date)):  # a datetime is a date too
         if value != value:  # pandas' and NumPy's NaT differ from themselves
             return (MISSING, *blank)
         if isinstance(value, np.datetime64):
             year = int(value.astype("M8[Y]").astype(np.int64))
             if abs(year) > LARGEST_YEAR:
-                return (MOMENT, None, np.nan, LARGEST_MOMENT if year > 0 else -LARGEST_MOMENT)
+                return (MOMENT, None, np.nan, LARGEST_MOMENT if year > 0 else -LARGEST_MOMENT, 0.0)
         offset = getattr(value, "utcoffset", lambda: None)() or dt.timedelta()
         naive = value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value
         shift = offset // dt.timedelta(microseconds=1)
-        return (MOMENT, None, np.nan, int(np.array(naive, "M8[us]").astype(np.int64)) - shift)
-    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return (MOMENT, None, np.nan, int(np.array(naive, "M8[us]").astype(np.int64)) - shift, 0.0)
+    if value is None or value is getattr(sys.modules.get("pandas"), "NA", None):
         return (MISSING, *blank)
     return (UNREADABLE, *blank)
+
+
+def _double_and_rest(value: Any) -> tuple[float, float]:
+    """(the nearest double, what it leaves of a whole number); a number beyond all doubles raises."""
+    number = float(value)
+    if abs(number) < LARGEST_EXACT or not math.isfinite(number) or not isinstance(value, (numbers.Integral, decimal.Decimal)):
+        return number, 0.0
+    return number, float(int(value) - int(number))
 
 
 def numbers_in_text(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -196,6 +242,13 @@ def _to_numpy(array: pa.Array, fill: float) -> np.ndarray:
     return out if out.flags.writeable else out.copy()
 
 
+def _places(indices: pa.Array) -> np.ndarray:
+    """The places that indices of any integer type name, -1 for a null."""
+    places = _to_numpy(indices, 0).astype(np.int64)
+    places[_null_mask(indices)] = -1
+    return places
+
+
 def _null_mask(array: pa.Array) -> np.ndarray:
     if not array.null_count:
         return np.zeros(len(array), bool)
@@ -223,23 +276,44 @@ def _blank(length: int, kind: int) -> Cells:
         pa.nulls(length, pa.large_string()),
         np.full(length, np.nan),
         np.zeros(length, np.int64),
+        np.zeros(length),
     )
 
 
 def _numbers(values: np.ndarray, kind: int = NUMBER) -> Cells:
     cells = _blank(len(values), kind)
     cells.kind[np.isnan(values)] = MISSING
-    return Cells(cells.kind, cells.text, values, cells.moment)
+    return Cells(cells.kind, cells.text, values, cells.moment, cells.rest)
+
+
+def _whole_numbers(array: pa.Array) -> Cells:
+    cells = _numbers(_to_numpy(pc.cast(array, pa.float64(), safe=False), np.nan))
+    large = np.flatnonzero(np.abs(cells.number) >= LARGEST_EXACT)
+    if len(large):
+        values, number = _to_numpy(pc.take(array, pa.array(large)), 0), cells.number[large]
+        high, low = values >> np.asarray(32, values.dtype), values & np.asarray(2**32 - 1, values.dtype)
+        # Every step is a whole number of at most 34 bits, or a multiple of 2^32 below 2^64: exact in doubles.
+        cells.rest[large] = (high.astype(np.float64) * 2.0**32 - number) + low.astype(np.float64)
+    return cells
+
+
+def _decimals(array: pa.Array) -> Cells:
+    cells = _numbers(_to_numpy(pc.cast(array, pa.float64(), safe=False), np.nan))
+    large = np.flatnonzero(np.abs(cells.number) >= LARGEST_EXACT)
+    # Arrow's cast may miss the nearest double by one, and then the same number would be two.
+    for place, value in zip(large, pc.take(array, pa.array(large)).to_pylist(), strict=True):
+        cells.number[place], cells.rest[place] = _double_and_rest(value)
+    return cells
 
 
 def _moments(values: np.ndarray) -> Cells:
     cells = _blank(len(values), MOMENT)
-    return Cells(cells.kind, cells.text, cells.number, values)
+    return Cells(cells.kind, cells.text, cells.number, values, cells.rest)
 
 
 def _texts(array: pa.Array) -> Cells:
     cells = _blank(len(array), TEXT)
-    return Cells(cells.kind, pc.ascii_trim_whitespace(array), cells.number, cells.moment)
+    return Cells(cells.kind, pc.ascii_trim_whitespace(array), cells.number, cells.moment, cells.rest)
 
 
 def mark_missing(cells: Cells, missing_values: Sequence[str], categories: Sequence[str] = ()) -> Cells:

@@ -35,6 +35,8 @@ class Column(ABC):
     missing: bool = False
     other: bool = False
     missing_values: tuple[str, ...] = ("",)
+    title: str = ""
+    description: str = ""
 
     kind: ClassVar[str]
 
@@ -45,6 +47,8 @@ class Column(ABC):
             raise SchemaError(f"Column {self.name!r} has a missing or other setting that is neither true nor false.")
         if not _are_texts(self.missing_values):
             raise SchemaError(f"Column {self.name!r} needs its missing values as a tuple of texts.")
+        if not isinstance(self.title, str) or not isinstance(self.description, str):
+            raise SchemaError(f"Column {self.name!r} needs its title and description as texts.")
 
     @property
     @abstractmethod
@@ -291,6 +295,35 @@ class Binned(Column):
     def _lists(self, cells: c.Cells) -> bool:
         return bool(self._edges[0] <= self._axis(cells)[0][0] <= self._edges[-1])
 
+    @property
+    @abstractmethod
+    def whole(self) -> bool:
+        """Whether there is nothing between two neighbouring whole positions on the axis."""
+
+    @abstractmethod
+    def _written(self, edge: float) -> str:
+        """An edge, as people write it."""
+
+    def position_of(self, value: Any) -> float:
+        """Where on the axis a value stands that a person wrote in a query; refuses what is out of bounds."""
+        self.code_of(value)
+        return float(self._axis(c.read_objects([value]))[0][0])
+
+    def edge_at(self, position: float) -> int | None:
+        """Which edge stands at a position; of several digits, those count that people see."""
+        found = int(np.searchsorted(self._edges, position))
+        if found < len(self.edges) and self.edges[found] == position:
+            return found
+        seen = [
+            i for i in range(max(found - 2, 0), min(found + 2, len(self.edges))) if self._written(self.edges[i]) == self._written(position)
+        ]
+        return seen[0] if len(seen) == 1 and not self.whole else None
+
+    def edge_text(self, index: int) -> str:
+        """An edge in as few digits as find it again."""
+        text = self._written(self.edges[index])
+        return text if self.whole or self.edge_at(float(text)) == index else repr(self.edges[index])
+
     def _draw_integers(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         low, high = self._edges[codes].astype(np.int64), self._edges[codes + 1].astype(np.int64)
         return rng.integers(low, high)
@@ -310,6 +343,13 @@ class Number(Binned):
     @property
     def kind(self) -> str:  # type: ignore[override]
         return "integer" if self.integer else "real"
+
+    @property
+    def whole(self) -> bool:
+        return self.integer
+
+    def _written(self, edge: float) -> str:
+        return f"{edge:.0f}" if self.integer else f"{edge:.6g}"
 
     def _axis(self, cells: c.Cells) -> tuple[np.ndarray, np.ndarray]:
         value, readable = c.numbers_in_text(cells.text)
@@ -349,6 +389,13 @@ class Moment(Binned):
     @property
     def _unit(self) -> int:
         return c.MICROSECONDS * (86400 if self.date else 1)
+
+    @property
+    def whole(self) -> bool:
+        return True
+
+    def _written(self, edge: float) -> str:
+        return str(np.datetime64(int(edge), "D" if self.date else "s"))
 
     def _axis(self, cells: c.Cells) -> tuple[np.ndarray, np.ndarray]:
         value, readable = c.moments_in_text(cells.text)

@@ -19,7 +19,8 @@ from understudy.errors import SchemaError
 from understudy.schema.columns import Boolean, Categorical, Column, text_of
 
 MOST_ITEMS = 10_000_000
-SETTINGS = {"items", "row", "item", "density"}
+WORDS = {"row", "item", "title", "description"}
+SETTINGS = {"items", "density"} | WORDS
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class ItemColumns(Sequence[Column]):
     @staticmethod
     def is_meant(data: Mapping[str, Any]) -> bool:
         """Whether a plain mapping describes items. A domain that happens to have columns of these names gives them sizes."""
-        return "items" in data and set(data) <= SETTINGS and all(isinstance(data[name], str) for name in {"row", "item"} & set(data))
+        return "items" in data and set(data) <= SETTINGS and all(isinstance(data[name], str) for name in WORDS & set(data))
 
 
 def _is_share(value: object) -> bool:

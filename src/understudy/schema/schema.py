@@ -12,6 +12,7 @@ The file is a Frictionless Table Schema (YAML or JSON) with one block of our own
         age: {bins: 20}           # or cuts: [18, 30, 65]
         sex: {missing: true, other: true}
 
+``title`` and ``description``, of the table and of each field, are kept for whoever reads the release.
 A table in which every person has some of a long list of items is described by that list alone, see :meth:`Schema.items`.
 """
 
@@ -38,8 +39,8 @@ from understudy.schema.columns import Binned, Boolean, Categorical, Column, Mome
 from understudy.schema.edges import moment_edges, number_edges
 from understudy.schema.files import read_mapping, write_mapping
 from understudy.schema.items import ItemColumns
+from understudy.schema.keys import LISTED, SETTINGS, check_keys, meant
 
-SETTINGS = {"bins", "cuts", "missing", "other", "resolution"}
 # The settings that a type takes besides missing and other.
 TAKEN: dict[str, set[str]] = {
     **{kind: set() for kind in ("categorical", "boolean")},
@@ -48,6 +49,7 @@ TAKEN: dict[str, set[str]] = {
 }
 MOST_DIGITS = 60  # nobody reads more
 MOST_NAMED = 40  # columns in a message
+MOST_COMPARED = 2000  # columns that a slip is compared with
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,12 @@ class Schema:
     """
 
     columns: Sequence[Column]
+    title: str = ""
+    description: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.title, str) or not isinstance(self.description, str):
+            raise SchemaError("The title and the description of a schema are texts.")
         if self.pairs is not None:
             return  # a list of items has been checked as a whole
         if not isinstance(self.columns, (tuple, list)) or not all(isinstance(column, Column) for column in self.columns):
@@ -120,7 +126,8 @@ class Schema:
             return self._places[name]
         except (KeyError, TypeError):  # what has no hash is no name either
             listed = ", ".join(self.names[:MOST_NAMED]) + (f" and {len(self) - MOST_NAMED:,} more" if len(self) > MOST_NAMED else "")
-            raise SchemaError(f"There is no column {shown(name)} in the schema; its columns are {listed}.") from None
+            asked = meant(name, self.names) if len(self) <= MOST_COMPARED else ""
+            raise SchemaError(f"There is no column {shown(name)} in the schema{asked}; its columns are {listed}.") from None
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -179,12 +186,23 @@ class Schema:
             return cls.items(**data)
         if data and all(isinstance(v, int) and not isinstance(v, bool) for v in data.values()):
             return cls.from_domain(data)
+        slips = (f"; {shown(key)} is not known{asked}" for key in data if (asked := meant(key, ("fields", "items"))))
         raise SchemaError(
-            "This is neither a Table Schema (it has no fields) nor a domain of the form {column: number of codes} nor a list of items."
+            "This is neither a Table Schema (it has no fields) nor a domain of the form {column: number of codes} nor a list of items"
+            f"{next(slips, '')}."
         )
 
     @classmethod
-    def items(cls, items: int | Iterable[Any], *, row: str = "row", item: str = "item", density: float = 0.0) -> Schema:
+    def items(
+        cls,
+        items: int | Iterable[Any],
+        *,
+        row: str = "row",
+        item: str = "item",
+        density: float = 0.0,
+        title: str = "",
+        description: str = "",
+    ) -> Schema:
         """A schema for tables of (row, item) pairs: a person is a row, a column says whether the person has the item.
 
         The file form is ``{"items": 9724}`` or ``{"items": ["a", "b"]}``, with the other arguments beside it.
@@ -195,13 +213,14 @@ class Schema:
             row: what the pairs call a person.
             item: what they call an item.
             density: how likely a person is to have an item of which nothing was learnt. A public guess; 0 suits sparse tables.
+            title: what the table is called; ``description`` what it is. Both are for whoever reads the release.
 
         Examples:
             >>> schema = Schema.items(["bread", "milk", "tea"], row="customer")
             >>> schema.shape, schema["milk"].kind, schema.pairs.row
             ((2, 2, 2), 'boolean', 'customer')
         """
-        return cls(ItemColumns.of(items, row=row, item=item, density=density))
+        return cls(ItemColumns.of(items, row=row, item=item, density=density), title, description)
 
     @classmethod
     def from_domain(cls, domain: Mapping[str, int]) -> Schema:
@@ -218,10 +237,11 @@ class Schema:
     def to_dict(self) -> dict[str, Any]:
         """The Table Schema form (of items, the short form), which :meth:`from_dict` reads back to an equal schema."""
         if self.pairs is not None:
-            return self.pairs.to_dict()
+            return {**self.pairs.to_dict(), **words_of(self)}
         fields, blocks = zip(*(_to_field(column) for column in self.columns), strict=True)
         missing_values = self.columns[0].missing_values
         return {
+            **words_of(self),
             "fields": list(fields),
             "missingValues": list(missing_values),
             "understudy": {
@@ -239,6 +259,7 @@ class Schema:
 
 
 def _from_table_schema(data: Mapping[str, Any]) -> Schema:
+    check_keys(data)
     block = data.get("understudy") or {}
     if not isinstance(block, Mapping):
         raise SchemaError("The schema's understudy block must be a mapping with privacyUnit and columns.")
@@ -257,19 +278,24 @@ def _from_table_schema(data: Mapping[str, Any]) -> Schema:
     known = {f["name"] for f in fields}
     strangers = [name for name in settings if name not in known]
     if strangers:
-        raise SchemaError(f"The understudy block describes the column {shown(strangers[0])}, which is not among the fields.")
+        raise SchemaError(
+            f"The understudy block describes the column {shown(strangers[0])}{meant(strangers[0], known)}, which is not among the fields."
+        )
     missing_values = data.get("missingValues", [""])
     if not isinstance(missing_values, list) or not all(isinstance(v, (str, int, float)) for v in missing_values):
         raise SchemaError("The schema's missingValues must be a list of strings.")
     texts = tuple(text_of(value) for value in missing_values)
-    return Schema(tuple(_column(f, settings.get(f["name"]) or {}, texts) for f in fields))
+    return Schema(
+        tuple(_column(f, settings.get(f["name"]) or {}, texts) for f in fields), data.get("title", ""), data.get("description", "")
+    )
 
 
 def _column(field: Mapping[str, Any], settings: Mapping[str, Any], missing_values: tuple[str, ...]) -> Column:
     name = field["name"]
-    unknown = set(settings) - SETTINGS
-    if unknown:
-        raise SchemaError(f"Column {name!r} has the unknown setting {str(next(iter(unknown)))!r}; known are {', '.join(sorted(SETTINGS))}.")
+    unknown = next((key for key in settings if key not in SETTINGS), None)
+    if unknown is not None:
+        asked = meant(unknown, SETTINGS)
+        raise SchemaError(f"Column {name!r} has the unknown setting {str(unknown)!r}{asked}; known are {', '.join(SETTINGS)}.")
     for flag in ("missing", "other"):
         if not isinstance(settings.get(flag, False), bool):
             raise SchemaError(f"Column {name!r} has a {flag} setting that is neither true nor false.")
@@ -282,18 +308,21 @@ def _column(field: Mapping[str, Any], settings: Mapping[str, Any], missing_value
         "missing": settings.get("missing", False),
         "other": settings.get("other", False),
         "missing_values": missing_values,
+        "title": field.get("title", ""),
+        "description": field.get("description", ""),
     }
     low: Any = constraints.get("minimum")
     high: Any = constraints.get("maximum")
     bins, cuts = settings.get("bins"), settings.get("cuts")
     listed = constraints.get("enum", field.get("categories"))
-    shape = "categorical" if listed is not None and kind in ("string", "integer", "any") else str(kind)
-    idle = sorted(set(settings) - {"missing", "other"} - TAKEN.get(shape, SETTINGS))
+    shape = "categorical" if listed is not None and kind in LISTED else str(kind)
+    idle = sorted(set(settings) - {"missing", "other"} - TAKEN.get(shape, set(SETTINGS)))
     if idle:
         raise SchemaError(f"Column {name!r} is {shape} and has no use for the setting {shown(idle[0])}; remove it.")
     if shape == "categorical":
-        numeric = kind == "integer"
-        categories = _categories(name, listed, numeric)
+        categories = _categories(name, listed, whole=kind in ("integer", "year"))
+        # What an integer would not give back as it is written, such as 01234, is given back as text.
+        numeric = kind in ("integer", "year") and all(str(int(text)) == text for text in categories)
         return Categorical(categories=categories, ordered=bool(field.get("categoriesOrdered", False)), numeric=numeric, **common)
     if kind == "boolean":
         return Boolean(**common)
@@ -315,16 +344,20 @@ def _column(field: Mapping[str, Any], settings: Mapping[str, Any], missing_value
     raise SchemaError(f"Column {name!r} has type {shown(kind)}; supported are string, boolean, integer, number, date, datetime and year.")
 
 
-def _categories(name: str, listed: Any, numeric: bool) -> tuple[str, ...]:
+def _categories(name: str, listed: Any, *, whole: bool) -> tuple[str, ...]:
+    """Categories as they are written; of a column of whole numbers, different ones."""
     values = [v.get("value") if isinstance(v, Mapping) else v for v in listed] if isinstance(listed, list) else [None]
     if not all(isinstance(value, (str, int, float, dt.date)) for value in values):
         raise SchemaError(f"Column {name!r} needs its categories as a list of texts or numbers.")
     texts = tuple(map(text_of, values))
-    if not numeric:
-        return texts
-    if not all(is_integer(text) for text in texts):
-        raise SchemaError(f"Column {name!r} is an integer column but lists a category that is not a whole number within 2^53.")
-    return tuple(str(int(text)) for text in texts)
+    if whole and not all(is_integer(text) for text in texts):
+        raise SchemaError(
+            f"Column {name!r} is an integer column but lists a category that is not a whole number within 2^53; "
+            "write it in digits alone, or make the column a string."
+        )
+    if whole and len(set(map(int, texts))) < len(texts):
+        raise SchemaError(f"Column {name!r} lists a category twice, in two spellings of one integer; every category must be listed once.")
+    return texts
 
 
 def _is_number(value: Any) -> bool:
@@ -335,17 +368,23 @@ def _is_number(value: Any) -> bool:
 # ---------------------------------------------------------------------- writing it
 
 
+def words_of(described: Schema | Column) -> dict[str, str]:
+    """Its title and description, where it has them."""
+    return {key: text for key in ("title", "description") if (text := getattr(described, key))}
+
+
 def _to_field(column: Column) -> tuple[dict[str, Any], dict[str, Any]]:
     """(the Table Schema field, its settings in the understudy block)."""
     block: dict[str, Any] = {flag: True for flag in ("missing", "other") if getattr(column, flag)}
     if isinstance(column, Categorical):
         enum: list[Any] = [int(v) for v in column.categories] if column.numeric else list(column.categories)
-        field: dict[str, Any] = {"name": column.name, "type": "integer" if column.numeric else "string", "constraints": {"enum": enum}}
+        field: dict[str, Any] = {"name": column.name, **words_of(column), "type": "integer" if column.numeric else "string"}
+        field["constraints"] = {"enum": enum}
         if column.ordered:
             field["categories"], field["categoriesOrdered"] = enum, True
         return field, block
     if isinstance(column, Boolean):
-        return {"name": column.name, "type": "boolean"}, block
+        return {"name": column.name, **words_of(column), "type": "boolean"}, block
     assert isinstance(column, Binned)
     return _to_binned_field(column, block)
 
@@ -370,4 +409,4 @@ def _to_binned_field(column: Binned, block: dict[str, Any]) -> tuple[dict[str, A
             block["bins"] = column.values
         else:
             block["resolution"] = column.resolution
-    return {"name": column.name, "type": kind, "constraints": bounds}, block
+    return {"name": column.name, **words_of(column), "type": kind, "constraints": bounds}, block

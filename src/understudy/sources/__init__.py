@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from understudy.errors import SourceError
+from understudy.imported import imported
 from understudy.schema import Schema
 from understudy.sources.base import CellSource, Source
 
@@ -49,7 +50,7 @@ def _open_items(table: Any, schema: Schema) -> Source:
 
 def _is_sparse(table: Any) -> bool:
     """A matrix or array of SciPy's, which need not be installed."""
-    return type(table).__module__.startswith("scipy.sparse")
+    return isinstance(table, imported("scipy.sparse", "spmatrix", "sparray"))
 
 
 __all__ = ["Source", "open_source"]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
 
-from understudy.errors import SourceError
 from understudy.schema import Schema
 from understudy.schema.cells import Cells
+from understudy.sources.header import check_header
 from understudy.tally import Blocks
 
 
@@ -23,25 +22,13 @@ class Source(Blocks):
     no result, writes nothing, and its messages name columns and files but never a cell.
     """
 
+    in_files: ClassVar[bool] = False
     holds_items: ClassVar[bool] = False  # whether its schema must be one of items
 
     def __init__(self, schema: Schema, available: Sequence[str]) -> None:
         self._schema = schema
-        names = list(available)
-        # The first line of a CSV file without a header is a person, not names: only the schema's names are ever shown.
-        known = set(names)
-        absent = [name for name in schema.names if name not in known]
-        if absent:
-            raise SourceError(
-                f"The table has no column {absent[0]!r}, which the schema names; "
-                "a CSV file is UTF-8, separated by commas, and begins with a line of column names."
-            )
-        times = Counter(names)
-        twice = [name for name in schema.names if times[name] > 1]
-        if twice:
-            raise SourceError(f"The table has two columns named {twice[0]!r}; column names must differ.")
-        if len(set(names)) < len(names):
-            raise SourceError("The table has two columns of one name; column names must differ.")
+        # columns that are ignored, in a sentence that may be shown
+        self.unread = check_header(schema, list(available), in_files=self.in_files)
 
     @classmethod
     @abstractmethod
@@ -52,6 +39,11 @@ class Source(Blocks):
     def origin(self) -> str | None:
         """The path or glob that the rows came from, if they came from files: where their ledger is kept."""
         return None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that the rows came from: each may have a ledger of its own."""
+        return ()
 
     @property
     def schema(self) -> Schema:

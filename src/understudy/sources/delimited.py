@@ -15,6 +15,7 @@ be UTF-8 but never checked: bytes that are not simply match no category.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import gzip
 import zlib
 from collections.abc import Iterator, Sequence
@@ -22,19 +23,21 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, ClassVar, cast
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from understudy.compiled import kernel
 from understudy.errors import SourceError
 from understudy.schema import Schema
 from understudy.sources.files import UNREADABLE, FileSource
 
 CHUNK_BYTES = 1 << 22
 LONGEST_HEADER = 1 << 20
+WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # UTF-32 begins with one of these too, or with a zero byte
 COMMA, QUOTE, LINE_FEED, CARRIAGE_RETURN = ord(","), ord('"'), ord("\n"), ord("\r")
 START, PLAIN, QUOTED, CLOSED = range(4)  # where in a cell we are
+BROKEN = (OSError, EOFError, zlib.error)  # what a damaged file raises; dropped before we raise, since a message may quote what it read
 
 
 class DelimitedSource(FileSource):
@@ -49,21 +52,23 @@ class DelimitedSource(FileSource):
         return cls(file, schema)
 
     def _header(self, file: str) -> list[str]:
-        try:
-            with _open(file) as stream:
-                return [cell.decode("utf-8", "replace").strip() for cell in first_row(stream)]
-        except (OSError, EOFError, zlib.error):
-            raise SourceError(f"The first line of {file!r} cannot be read as the header of a CSV file.") from None
+        cells = None
+        with contextlib.suppress(*BROKEN), _open(file) as stream:
+            cells = first_row(stream)
+        if cells is None:
+            raise SourceError(f"The first line of {file!r} cannot be read as the header of a CSV file.")
+        if cells[0].startswith(WIDE_MARKS) or any(0 in cell for cell in cells):
+            raise SourceError(f"The file {file!r} is not UTF-8; it seems to be UTF-16 or UTF-32. Save it again as UTF-8.")
+        return [cell.decode("utf-8", "replace").strip() for cell in cells]
 
     def _batches(self, file: str, places: list[int]) -> Iterator[list[pa.Array]]:
-        try:
-            with _open(file) as stream:
-                header = 1
-                for arrays in cut(stream, places):
-                    yield [array[header:] for array in arrays]
-                    header = 0
-        except (OSError, EOFError, zlib.error):
-            raise SourceError(UNREADABLE) from None
+        with contextlib.suppress(*BROKEN), _open(file) as stream:
+            header = 1
+            for arrays in cut(stream, places):
+                yield [array[header:] for array in arrays]
+                header = 0
+            return
+        raise SourceError(UNREADABLE)
 
 
 def _open(file: str) -> BinaryIO:
@@ -103,7 +108,7 @@ def cut(stream: BinaryIO, wanted: Sequence[int], chunk_bytes: int = CHUNK_BYTES)
         data = np.frombuffer(rest + fresh, np.uint8)
         text = np.empty((len(wanted), len(data)), np.uint8)
         ends = np.zeros((len(wanted), np.count_nonzero(data == LINE_FEED) + 2), np.int64)
-        rows, done = _cut(data, not fresh, slots, text, ends)
+        rows, done = _cut(data, not fresh, slots, np.zeros(len(wanted), np.int64), text, ends)
         if rows:
             yield [_array(text[slot], ends[slot, : rows + 1]) for slot in range(len(wanted))] or [pa.nulls(rows)]
         if not fresh:
@@ -116,10 +121,12 @@ def _array(text: np.ndarray, ends: np.ndarray) -> pa.Array:
     return pa.Array.from_buffers(pa.large_string(), len(ends) - 1, [present, pa.py_buffer(ends), pa.py_buffer(text[: ends[-1]])])
 
 
-@numba.njit(cache=True, nogil=True)
-def _cut(data: np.ndarray, last: bool, slots: np.ndarray, text: np.ndarray, ends: np.ndarray) -> tuple[int, int]:
-    """(complete rows, bytes they took); what is left over belongs to the next chunk unless this is the last."""
-    at = np.zeros(len(text), np.int64)  # where the next byte of each wanted cell goes
+@kernel(borrows=True)
+def _cut(data: np.ndarray, last: bool, slots: np.ndarray, at: np.ndarray, text: np.ndarray, ends: np.ndarray) -> tuple[int, int]:
+    """(complete rows, bytes they took); what is left over belongs to the next chunk unless this is the last.
+
+    ``at`` is where the next byte of each wanted cell goes: zeros.
+    """
     row, field, begin, state = 0, 0, 0, START
     for i in range(len(data) + (1 if last else 0)):
         byte = data[i] if i < len(data) else LINE_FEED

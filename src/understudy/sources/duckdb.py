@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,16 +36,52 @@ class DuckDBSource(FileSource):
 
     def _batches(self, file: str, places: list[int]) -> Iterator[list[pa.Array]]:
         types = [_schema_of(file).field(place).type for place in places]
+        problem: Exception = SourceError(UNREADABLE)
         try:
             # Decided by the file's types, which are public, never by what a cell made an engine do.
-            yield from _through_duckdb(file, places) if all(map(_always_converts, types)) else _through_arrow(file, places)
+            yield from _through_either(file, places, types)
+            return
+        except (duckdb.OutOfMemoryException, pa.ArrowMemoryError):
+            problem = MemoryError()  # nothing is wrong with the file
         except (duckdb.Error, pa.ArrowException, OSError):
-            # An engine's own message may quote the value it was reading.
-            raise SourceError(UNREADABLE) from None
+            pass
+        # An engine's own message may quote the value it was reading: raised out here, ours has none behind it.
+        raise problem
+
+
+def _through_either(file: str, places: list[int], types: list[pa.DataType]) -> Iterator[list[pa.Array]]:
+    sure = [at for at, kind in enumerate(types) if _always_converts(kind)]
+    rest = [at for at in range(len(places)) if at not in sure]
+    if not rest:
+        yield from _through_duckdb(file, places)
+    elif not any(map(pa.types.is_dictionary, types)):
+        yield from _through_arrow(file, places)
+    else:  # where one of the two might stop, the other reads; both in the file's order
+        by_duckdb = _through_duckdb(file, [places[at] for at in sure], ordered=True)
+        for columns in _side_by_side(by_duckdb, _through_arrow(file, [places[at] for at in rest])):
+            yield [columns[(sure + rest).index(at)] for at in range(len(places))]
+
+
+def _side_by_side(left: Iterator[list[pa.Array]], right: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
+    """The columns of both, cut wherever a batch of either ends."""
+    here: list[pa.Array] = []
+    there: list[pa.Array] = []
+    while True:
+        here, there = here or next(left, []), there or next(right, [])
+        if not here and not there:
+            return
+        if not here or not there:
+            raise SourceError(UNREADABLE)  # two readers of one file that disagree about its length
+        length = min(len(here[0]), len(there[0]))
+        yield [column[:length] for column in (*here, *there)]
+        here, there = ([column[length:] for column in part] if len(part[0]) > length else [] for part in (here, there))
 
 
 def _always_converts(kind: pa.DataType) -> bool:
     """Types that DuckDB reads whatever the value. It stops at a timestamp that its microseconds cannot hold."""
+    if pa.types.is_dictionary(kind):
+        # Arrow keeps the index type that the file declares, and stops at a value too many for it.
+        return _always_converts(kind.value_type)
     plain = (
         pa.types.is_boolean,
         pa.types.is_integer,
@@ -52,17 +89,20 @@ def _always_converts(kind: pa.DataType) -> bool:
         pa.types.is_date32,
         pa.types.is_string,
         pa.types.is_large_string,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
     )
     return any(is_kind(kind) for is_kind in plain)
 
 
-def _through_duckdb(file: str, places: list[int]) -> Iterator[list[pa.Array]]:
+def _through_duckdb(file: str, places: list[int], ordered: bool = False) -> Iterator[list[pa.Array]]:
     # Columns go by place, because DuckDB's names ignore case. Hive partitioning would let a folder's name replace a column.
     names = ", ".join(f"c{i}" for i in range(len(_schema_of(file).names)))
     wanted = ", ".join(f"c{i}" for i in places) or "1"
     relation = f"read_parquet([{_literal(file)}], hive_partitioning = false, utf8_validation = 'replace') AS t({names})"
-    # Row order carries no meaning here; giving it up lets DuckDB stream.
-    connection = duckdb.connect(config={"memory_limit": MEMORY, "preserve_insertion_order": "false", "arrow_large_buffer_size": "true"})
+    # Row order carries no meaning unless another reader goes along; giving it up lets DuckDB stream.
+    order = "true" if ordered else "false"
+    connection = duckdb.connect(config={"memory_limit": MEMORY, "preserve_insertion_order": order, "arrow_large_buffer_size": "true"})
     try:
         connection.sql("SET enable_progress_bar = false")  # it would write to standard output whenever a file takes long
         query = f"SELECT {wanted} FROM {relation}"  # noqa: S608 (numbers and an escaped path)
@@ -80,12 +120,11 @@ def _through_arrow(file: str, places: list[int]) -> Iterator[list[pa.Array]]:
 
 
 def _schema_of(file: str) -> pa.Schema:
-    try:
+    with contextlib.suppress(OSError, pa.ArrowException, UnicodeDecodeError):
         schema = pq.read_schema(file)
         _ = schema.names  # in a damaged file they may be no text
-    except (OSError, pa.ArrowException, UnicodeDecodeError):
-        raise SourceError(f"{file!r} is not a readable Parquet file.") from None
-    return schema
+        return schema
+    raise SourceError(f"{file!r} is not a readable Parquet file.")
 
 
 def _literal(file: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,12 +17,14 @@ from understudy.schema import Schema
 from understudy.schema.cells import Cells, read_cells
 from understudy.sources.base import CellSource
 
+MOVED = "A name of the table leads to another file than it did at first; give the file itself, or leave the link alone while it is read."
 UNREADABLE = "The files could not be read to the end; check that they are complete and of the format their names say."
 
 
 class FileSource(CellSource):
     """Files of one format, read column by column and batch by batch; memory does not grow with the rows."""
 
+    in_files: ClassVar[bool] = True
     endings: ClassVar[tuple[str, ...]]
 
     def __init__(self, path: str | Path, schema: Schema) -> None:
@@ -29,6 +32,7 @@ class FileSource(CellSource):
         self._files = expand(path)
         if not all(file.lower().endswith(self.endings) for file in self._files):
             raise SourceError(f"{str(path)!r} is not of the kind {' or '.join(self.endings)}.")
+        self._places = [os.path.realpath(file) for file in self._files]
         self._headers = [self._header(file) for file in self._files]
         if any(sorted(header) != sorted(self._headers[0]) for header in self._headers):
             raise SourceError("The files do not all have the same columns; give files of one table.")
@@ -37,6 +41,10 @@ class FileSource(CellSource):
     @property
     def origin(self) -> str:
         return self._path
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(self._files)
 
     @abstractmethod
     def _header(self, file: str) -> list[str]:
@@ -49,7 +57,9 @@ class FileSource(CellSource):
     def _arrays(self, columns: tuple[int, ...]) -> Iterator[list[pa.Array]]:
         """Batches of whole columns; one file at a time: joined, a file's type would depend on the others' cells."""
         names = [self._schema.names[c] for c in columns]
-        for file, header in zip(self._files, self._headers, strict=True):
+        for file, place, header in zip(self._files, self._places, self._headers, strict=True):
+            if os.path.realpath(file) != place:  # what was charged is the ledger of the other one
+                raise SourceError(MOVED)
             yield from self._batches(file, [header.index(name) for name in names])
 
     def _blocks(self, columns: tuple[int, ...]) -> Iterator[np.ndarray]:
@@ -68,10 +78,10 @@ class FileSource(CellSource):
 def expand(path: str | Path) -> list[str]:
     """The files that a path or glob names."""
     text = str(path)
-    files = sorted(glob.glob(text, recursive=True)) if glob.has_magic(text) and not Path(text).exists() else [text]
-    files = [file for file in files if not Path(file).is_dir()] if len(files) != 1 else files
-    if not files or not all(Path(file).exists() for file in files):
+    files = sorted(glob.glob(text, recursive=True)) if glob.has_magic(text) and not os.path.exists(text) else [text]
+    files = [file for file in files if not os.path.isdir(file)] if len(files) != 1 else files
+    if not files or not all(os.path.exists(file) for file in files):
         raise SourceError(f"There is no file {text!r}; check the path.")
-    if any(Path(file).is_dir() for file in files):
+    if any(os.path.isdir(file) for file in files):
         raise SourceError(f"{text!r} is a folder; give a file or a glob such as {text.rstrip('/')}/*.parquet.")
     return files

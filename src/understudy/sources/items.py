@@ -6,8 +6,10 @@ A person is a row: all pairs with one value of ``row``. Each pair is read by rul
     a row that is missing or unreadable                           the pair is nobody's, and ignored
     the same pair again                                           counts once
 
-Numbers that name rows are compared as doubles, text letter by letter after trimming. Somebody of whom there is no pair
-at all is not in a table of pairs; a sparse matrix has its empty rows.
+Text that names rows is compared letter by letter after trimming. Numbers are compared by value, 1 and 1.0 being one row:
+whole numbers exactly up to 2^106 (and by so many leading bits beyond), others as doubles. Moments are compared to the
+microsecond. The text "1", the number 1 and true are three rows. Somebody of whom there is no pair at all is not in a
+table of pairs; a sparse matrix has its empty rows.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from understudy.schema import cells as c
 from understudy.schema.columns import Boolean
 from understudy.schema.items import ItemColumns
 from understudy.sources.base import CellSource, Source
+from understudy.sources.frames import own_array
 from understudy.sources.postings import WORD_BITS, Postings
 from understudy.tally import Conjunctive, Counts, RowFunction, rows_of_a_block
 
@@ -35,20 +38,23 @@ class ItemSource(Source):
 
     holds_items: ClassVar[bool] = True
 
-    def __init__(self, schema: Schema, read: Callable[[ItemColumns], Postings], origin: str | None = None) -> None:
+    def __init__(self, schema: Schema, read: Callable[[ItemColumns], Postings], pairs: CellSource | None = None) -> None:
         super().__init__(schema, schema.names)
         if schema.pairs is None:
             raise SourceError("A table of items needs a schema that lists them: Schema.items(...).")
-        self._items, self._read, self._origin = schema.pairs, read, origin
+        self._items, self._read, self._pairs = schema.pairs, read, pairs
 
     @classmethod
     def from_pairs(cls, pairs: CellSource, schema: Schema) -> ItemSource:
         """Pairs that another source holds in the two columns of :func:`pair_schema`."""
-        return cls(schema, lambda items: _read_pairs(pairs, items), pairs.origin)
+        made = cls(schema, lambda items: _read_pairs(pairs, items), pairs)
+        made.unread = pairs.unread
+        return made
 
     @classmethod
     def from_matrix(cls, matrix: Any, schema: Schema) -> ItemSource:
         """A matrix of rows x items, sparse (SciPy's, of any format) or NumPy's; what is stored and not zero is there."""
+        matrix = own_array(matrix) if isinstance(matrix, np.ndarray) else matrix
         if len(matrix.shape) != 2 or matrix.shape[1] != len(schema):
             raise SourceError(f"A matrix of items must have one column for each of the schema's {len(schema):,} items.")
         if matrix.dtype.kind not in "biuf":
@@ -73,7 +79,11 @@ class ItemSource(Source):
 
     @property
     def origin(self) -> str | None:
-        return self._origin
+        return None if self._pairs is None else self._pairs.origin
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return () if self._pairs is None else self._pairs.files
 
     @cached_property
     def _postings(self) -> Postings:
@@ -105,38 +115,52 @@ def pair_schema(schema: Schema) -> Schema:
 
 
 def _read_pairs(pairs: CellSource, items: ItemColumns) -> Postings:
-    kinds, keys, texts, wanted = [], [], [], []
+    rows, wanted = [], []
     for person_cells, item in pairs._cells((0, 1)):
         row = c.mark_missing(person_cells, ("",), ())
-        codes = items.listing.encode(item)
-        kept = np.isin(row.kind, (c.TEXT, c.NUMBER, c.FLAG, c.MOMENT))
-        person = np.where(row.kind == c.MOMENT, row.moment, (row.number + 0.0).view(np.int64))  # -0.0 is 0.0
-        kinds.append(row.kind[kept])
-        keys.append(person[kept])
-        texts.append(row.text.filter(pa.array(kept)))
-        wanted.append(codes[kept])
-    if not kinds:
-        return Postings.of_pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), (0, len(items)))
-    who, people = _people(np.concatenate(kinds), np.concatenate(keys), pa.concat_arrays(texts))
-    named = np.concatenate(wanted)
+        kept = np.flatnonzero(np.isin(row.kind, (c.TEXT, c.NUMBER, c.FLAG, c.MOMENT)))
+        rows.append(row.take(kept))
+        wanted.append(items.listing.encode(item)[kept])
+    who, people = _people(c.Cells.joined(rows))
+    named = np.concatenate([np.zeros(0, np.int32), *wanted])
     listed = named < len(items)  # somebody with no listed item is still a row
     return Postings.of_pairs(who[listed], named[listed], (people, len(items)))
 
 
-def _people(kinds: np.ndarray, keys: np.ndarray, texts: pa.Array) -> tuple[np.ndarray, int]:
+def _people(rows: c.Cells) -> tuple[np.ndarray, int]:
     """(the row of each pair, how many rows): cells of different kinds name different people."""
-    who, people = np.empty(len(kinds), np.int64), 0
-    for kind in (c.TEXT, c.NUMBER, c.FLAG, c.MOMENT):
-        these = kinds == kind
-        if kind == c.TEXT:
-            encoded = texts.filter(pa.array(these)).dictionary_encode()
-            named, found = encoded.indices.to_numpy(zero_copy_only=False), len(encoded.dictionary)
-        else:
-            distinct, named = np.unique(keys[these], return_inverse=True)
-            found = len(distinct)
+    who, people = np.empty(len(rows), np.int64), 0
+    keys = {
+        c.TEXT: [rows.text],
+        c.NUMBER: [_bits(rows.number), _bits(rows.rest)],
+        c.FLAG: [_bits(rows.number)],
+        c.MOMENT: [pa.array(rows.moment)],
+    }
+    for kind, parts in keys.items():
+        these = rows.kind == kind
+        named, found = _distinct([part.filter(pa.array(these)) for part in parts])
         who[these] = named + people
         people += found
     return who, people
+
+
+def _bits(numbers: np.ndarray) -> pa.Array:
+    return pa.array((numbers + 0.0).view(np.int64))  # -0.0 is 0.0
+
+
+def _distinct(parts: list[pa.Array]) -> tuple[np.ndarray, int]:
+    """(a number for each key, how many different ones); a key may have several parts."""
+    named, found = _numbered(parts[0])
+    for part in parts[1:]:
+        other, count = _numbered(part)
+        if count > 1:  # numbered anew, so that a number is never larger than there are keys
+            named, found = _numbered(pa.array(named * count + other))
+    return named, found
+
+
+def _numbered(keys: pa.Array) -> tuple[np.ndarray, int]:
+    encoded = keys.dictionary_encode()
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
 
 
 def _read_matrix(matrix: Any) -> Postings:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.tally import Literals, ones
 
 WORD_BITS = 64
@@ -70,7 +70,7 @@ class Postings:
         return block
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _fill(bits: np.ndarray, places: np.ndarray, edges: np.ndarray, who: np.ndarray) -> None:
     for item in range(len(places)):
         if places[item] >= 0:
@@ -78,7 +78,7 @@ def _fill(bits: np.ndarray, places: np.ndarray, edges: np.ndarray, who: np.ndarr
                 bits[places[item], who[i] >> 6] |= np.uint64(1) << np.uint64(who[i] & 63)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _unpack(
     block: np.ndarray, columns: np.ndarray, first: int, starts: np.ndarray, listed: np.ndarray, places: np.ndarray, bits: np.ndarray
 ) -> None:
@@ -94,7 +94,7 @@ def _unpack(
                 block[rows[i] - first, j] = 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _has(row: int, item: int, starts: np.ndarray, listed: np.ndarray, places: np.ndarray, bits: np.ndarray) -> bool:
     """Whether a row has an item: a bit, or a search in a list."""
     if places[item] >= 0:
@@ -109,7 +109,7 @@ def _has(row: int, item: int, starts: np.ndarray, listed: np.ndarray, places: np
     return bool(low < starts[item + 1] and listed[low] == row)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _conjunctions(
     columns: np.ndarray, wanted: np.ndarray, rows: int, starts: np.ndarray, listed: np.ndarray, places: np.ndarray, bits: np.ndarray
 ) -> np.ndarray:
@@ -138,7 +138,7 @@ def _conjunctions(
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(inner=True)
 def _intersect(
     both: np.ndarray, columns: np.ndarray, wanted: np.ndarray, rows: int,
     starts: np.ndarray, listed: np.ndarray, places: np.ndarray, bits: np.ndarray,
