@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.errors import NotSupported
 
 DENSE_CELLS = 2**24  # a table up to this size is one array; a larger one keeps occupied cells only
@@ -141,15 +141,25 @@ def rows_of_a_block(columns: int) -> int:
 
 def count_cells(rows: np.ndarray, positions: Sequence[int], shape: Sequence[int]) -> np.ndarray:
     """The dense contingency table of some columns of coded rows, flat, int32."""
-    table = np.zeros(math.prod(shape), np.int32)
+    table = np.zeros(math.prod(shape), np.int64)  # as sources count: one kernel for both
     _add_to_table(rows, np.asarray(positions, np.int64), _strides(shape), table)
-    return table
+    return table.astype(np.int32)
 
 
 def cell_numbers(rows: np.ndarray, positions: Sequence[int], shape: Sequence[int]) -> np.ndarray:
     """Each row's cell in the marginal of some columns."""
     cells: np.ndarray = _cell_numbers(rows, np.asarray(positions, np.int64), _strides(shape))
     return cells
+
+
+def records_over(columns: Sequence[int], shape: Sequence[int], first: int = 0, last: int | None = None) -> np.ndarray:
+    """Every combination of the codes of some columns, one a row, in the order of a flat marginal; or those of some cells of it."""
+    sizes = [shape[c] for c in columns]
+    cells = np.arange(first, math.prod(sizes) if last is None else last)
+    records = np.empty((len(cells), len(sizes)), np.int32)
+    for j, (stride, size) in enumerate(zip(_strides(sizes), sizes, strict=True)):
+        records[:, j] = cells // stride % size
+    return records
 
 
 def _strides(shape: Sequence[int]) -> np.ndarray:
@@ -192,7 +202,7 @@ class _Table:
         return Counts(self.cells, values, keys)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _cell_numbers(block: np.ndarray, positions: np.ndarray, strides: np.ndarray) -> np.ndarray:
     cell = np.zeros(block.shape[0], np.int64)
     for row in range(block.shape[0]):
@@ -201,7 +211,7 @@ def _cell_numbers(block: np.ndarray, positions: np.ndarray, strides: np.ndarray)
     return cell
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(borrows=True)
 def _add_to_table(block: np.ndarray, positions: np.ndarray, strides: np.ndarray, table: np.ndarray) -> None:
     for row in range(block.shape[0]):
         cell = 0
@@ -210,7 +220,7 @@ def _add_to_table(block: np.ndarray, positions: np.ndarray, strides: np.ndarray,
         table[cell] += 1
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(borrows=True, inner=True, forceinline=True)
 def ones(word: np.uint64) -> int:
     """How many bits of a 64-bit word are set."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))

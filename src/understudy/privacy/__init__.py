@@ -11,7 +11,7 @@ from understudy.privacy.meter import Measurement, Meter
 from understudy.privacy.requests import Choice
 from understudy.privacy.residuals import Residual
 from understudy.privacy.scores import MarginalScore
-from understudy.privacy.tilted import Tilt, Tilted
+from understudy.privacy.table_ledger import TableLedger
 
 __all__ = [
     "Budget",
@@ -24,6 +24,5 @@ __all__ = [
     "Meter",
     "ProcessLedger",
     "Residual",
-    "Tilt",
-    "Tilted",
+    "TableLedger",
 ]

@@ -42,15 +42,19 @@ def exact(value: Any, name: str) -> Fraction:
             number = _rational(str(value) if isinstance(value, (str, Decimal)) else repr(float(value)))
         if max(abs(number.numerator), number.denominator) > LARGEST:
             raise OverflowError
-    except (ValueError, OverflowError, ZeroDivisionError, TypeError):
+    except OverflowError:
         raise ParameterError(f"{name} must be a finite number of no more than {MOST_DIGITS:,} digits.") from None
+    except (ValueError, ZeroDivisionError, TypeError):
+        raise ParameterError(f"{name} must be a finite number such as 0.5 or 1.5, with a point and no comma.") from None
     return number
 
 
 def _rational(text: str) -> Fraction:
     """A decimal or a quotient; Python would read 1_0 as ten, and write out every digit of 1e999999999."""
     exponent = re.search(r"[eE]([+-]?[0-9]+)\s*$", text)
-    if "_" in text or not text.isascii() or len(text) > 2 * MOST_DIGITS or (exponent and abs(int(exponent[1])) > MOST_DIGITS):
+    if len(text) > 2 * MOST_DIGITS or (exponent and abs(int(exponent[1])) > MOST_DIGITS):
+        raise OverflowError
+    if "_" in text or not text.isascii():
         raise ValueError
     return Fraction(text)
 
@@ -158,6 +162,21 @@ def epsilon_for(rho: Fraction, delta: Fraction) -> Fraction:
     while log_delta_zcdp(rho, epsilon) > target:
         epsilon *= 1 + Fraction(1, 10**9)
     return epsilon
+
+
+def most_epsilon(rho: Fraction, delta: Fraction) -> Fraction | None:
+    """The largest epsilon of three digits whose promise at ``delta`` costs at most rho; None when there is none."""
+    reach = min(epsilon_for(rho, delta), Fraction(MOST_EPSILON)) if rho > 0 else Fraction(0)
+    if reach <= 0:
+        return None
+    step = Fraction(10) ** (math.floor(math.log10(float(reach))) - 2)
+    for count in range(reach // step, 0, -1):  # the first or the second fits: rounding alone is in the way
+        try:
+            if rho_for(count * step, delta) <= rho:
+                return count * step
+        except ParameterError:  # too little for any rho
+            return None
+    return None
 
 
 @dataclass(frozen=True)

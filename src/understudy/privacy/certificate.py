@@ -42,8 +42,21 @@ class Certificate:
         """alpha for people: three significant digits, rounded up, because a bound that is rounded down is no bound."""
         return round_up(self.alpha)
 
+    @property
+    def people(self) -> int:
+        """alpha in people, rounded up: what a count may be off by."""
+        return min(self.rows, math.ceil(self.alpha * self.rows))
+
+    @property
+    def bound(self) -> str:
+        """The bound in people and as a share of all rows; people are "about" so many when their number was released with noise."""
+        about = "about " if self.rows_sigma else ""
+        return f"at most {about}{self.people:,} of {about}{self.rows:,} people ({round_up(Decimal(self.alpha) * 100)}% of all rows)"
+
     def __str__(self) -> str:
-        return f"With {self.confidence:.0%} confidence, all {self.queries:,} answers are within {self.shown} of the truth."
+        if self.alpha >= 1:
+            return f"Nothing can be said of the {self.queries:,} answers: the bound is as large as the whole table."
+        return f"With {self.confidence:.0%} confidence, each of the {self.queries:,} answers is off by {self.bound}."
 
 
 def round_up(value: float | Decimal, digits: int = 3) -> str:

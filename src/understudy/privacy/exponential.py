@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.errors import ParameterError
 from understudy.privacy.noise import Noise
 
@@ -125,7 +125,7 @@ def _found(clipped: np.ndarray, values: np.ndarray, groups: np.ndarray, members:
     return chosen
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _walk(clipped: np.ndarray, wanted: np.ndarray, starts: np.ndarray, members: np.ndarray, found: np.ndarray) -> None:
     """For the scores ``wanted`` (rising): which candidates are the members of these numbers (rising, from ``starts``) of their group."""
     seen, at = np.zeros(len(wanted), np.int64), starts[:-1].copy()

@@ -1,6 +1,6 @@
 """The ledger: what has been spent on a dataset, on disk before any of its rows is read.
 
-One JSON record a line, append-only, each carrying the hash of the one before. Writers hold an
+One JSON record a line, append-only, each carrying the hash of the one before (``chain.py``). Writers hold an
 exclusive lock on the file and fsync before they return, so a charge that was granted survives a
 crash, and two processes cannot both take the last of a budget. A charge is never given back: a
 release that dies half-way has spent its whole reservation.
@@ -8,29 +8,23 @@ release that dies half-way has spent its whole reservation.
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import fcntl
-import hashlib
-import json
 import os
-import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
-from understudy.errors import BudgetRefused, LedgerDamaged, ParameterError, ReleaseFailed
+from understudy.errors import BudgetRefused, ParameterError, ReleaseFailed
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, cost_of, total_cost
-from understudy.privacy.budget import MOST_RHO, Budget, epsilon_for, exact
+from understudy.privacy.budget import MOST_RHO, Budget, epsilon_for, exact, most_epsilon
+from understudy.privacy.chain import Chain, Record, locked
+from understudy.privacy.registry import ENDING, FileId, learn_beside
 from understudy.queries.base import Neighbours
 
-FIRST_HASH = "0" * 64
-FORMAT = 1
 TORN = (
     "an unfinished record was set aside: a writer died before its charge was granted, "
     "or else the file was damaged from outside and a charge may be missing"
@@ -67,6 +61,7 @@ class Statement:
     limit: Budget | None = None
     charges: tuple[Charge, ...] = ()
     notes: tuple[str, ...] = ()
+    files: tuple[FileId, ...] = ()  # that it was charged for
 
     @property
     def spent(self) -> Cost:
@@ -74,6 +69,12 @@ class Statement:
         for charge in self.charges:
             total += charge.cost
         return total
+
+    @property
+    def left(self) -> Fraction | None:
+        """The rho that the limit still allows; None without a limit, or where it cannot count what was spent."""
+        spent = None if self.limit is None else self.spent.in_rho(self.limit)
+        return None if self.limit is None or spent is None else max(Fraction(0), self.limit.rho - spent)
 
 
 class Ledger(Protocol):
@@ -100,9 +101,10 @@ def check_grant(state: Statement, cost: Cost, neighbours: Neighbours) -> None:
         )
     if state.limit is not None and not (state.spent + cost).keeps(state.limit):
         raise BudgetRefused(
-            f"The dataset's limit of {describe_budget(state.limit)} does not allow a charge of {describe_cost(cost, state.limit)} "
-            f"on top of the {describe_cost(state.spent, state.limit)} already spent; nothing was charged. "
-            "Ask for less, or raise the limit with 'understudy budget'."
+            f"The dataset's limit of {describe_budget(state.limit)} does not allow this charge; nothing was charged. "
+            f"{_at(state.limit)} it costs {describe_cost(cost, state.limit)}, on top of {describe_cost(state.spent, state.limit)} already "
+            f"spent. Ask for less{_within(state)}, or raise the limit with 'understudy budget'.",
+            left=state.left,
         )
 
 
@@ -143,27 +145,23 @@ class FileLedger:
     def beside(cls, data: str | Path) -> FileLedger:
         """The ledger kept beside a data file, or in the folder of a glob."""
         text = str(data)
-        if Path(text).exists():
+        if os.path.exists(text):
             whole = Path(text).resolve()
-            return cls(whole.with_name(whole.name + ".ledger.jsonl"))
+            return cls(whole.with_name(whole.name + ENDING))
         fixed = text[: min((text.find(c) for c in "*?[" if c in text), default=len(text))]
-        return cls(Path(fixed[: fixed.rfind("/") + 1] or ".").resolve() / "understudy.ledger.jsonl")
+        folder = fixed[: max(fixed.rfind("/"), fixed.rfind(os.sep)) + 1] or "."
+        return cls(Path(os.path.realpath(folder)) / f"understudy{ENDING}")
 
     @property
     def where(self) -> str:
-        """The file's name as text that can be written; a name may hold bytes that are none."""
-        return self.path.name.encode("utf-8", "backslashreplace").decode("utf-8")
+        return shown(self.path.name)
 
     def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> int:
         """Write a charge and make it durable, or raise and write nothing."""
-        cost = total_cost(events)  # refuses unknown events before the file is touched
-        with self._locked(create=True) as (fd, records):
-            state = _statement(records)
-            _check_sane(state.spent + cost)
-            check_grant(state, cost, neighbours)
-            body = {"label": str(label), "neighbours": str(neighbours), "events": [ev.to_dict(event) for event in events]}
-            _append(fd, records, "charge", body)
-            return len(records) - 1
+        total_cost(events)  # refuses unknown events before the file is touched
+        with locked([self.path], create=True) as chains:
+            check_charge(chains, events, neighbours)
+            return write_charge(chains, label, events, neighbours)[0]
 
     def add(self, why: str, rho: Fraction, neighbours: Neighbours | None = None) -> Statement:
         """Write down a charge that this file does not know of; no limit refuses it, because it has been spent already.
@@ -173,84 +171,99 @@ class FileLedger:
         rho = exact(rho, "rho")
         if not 0 < rho <= MOST_ADDED:
             raise ParameterError("What is added to a ledger by hand is a rho above 0 and at most 10^12.")
-        with self._locked(create=True) as (fd, records):
-            state = _statement(records)
+        learn_beside(self.path)
+        with locked([self.path], create=True) as (chain,):
+            state = statement(chain)
             relation = neighbours or state.neighbours or Neighbours.REPLACE_ONE
             _check_sane(state.spent + Cost(rho))
             check_grant(replace(state, limit=None), Cost(rho), relation)
             event = ev.to_dict(ev.Reservation(what=BY_HAND, rho=rho))
-            _append(fd, records, "charge", {"label": str(why), "neighbours": str(relation), "events": [event], "ended": BY_HAND})
+            chain.append("charge", {"label": str(why), "neighbours": str(relation), "events": [event], "ended": BY_HAND})
         return self.read()
 
     def note(self, text: str, charge: int | None = None) -> None:
         """Write a remark (how a release ended); it changes no total."""
-        with self._locked(create=True) as (fd, records):
-            _append(fd, records, "note", {"text": str(text)} if charge is None else {"text": str(text), "charge": charge})
+        with locked([self.path], create=True) as (chain,):
+            chain.append("note", {"text": str(text)} if charge is None else {"text": str(text), "charge": charge})
 
-    def set_limit(self, budget: Budget) -> Statement:
+    def set_limit(self, budget: Budget, files: Sequence[FileId] = ()) -> Statement:
         """Set the most that may ever be spent; the change itself is on record."""
-        with self._locked(create=True) as (fd, records):
-            state = _statement(records)
+        learn_beside(self.path)
+        with locked([self.path], create=True) as (chain,):
+            state = statement(chain)
             if not state.spent.keeps(budget):
                 raise ParameterError(
                     f"The limit {describe_budget(budget)} is below what is already spent ({describe_cost(state.spent, budget)})."
                 )
             body = {name: str(value) for name, value in vars(budget).items() if value is not None}
-            _append(fd, records, "limit", body)
+            chain.append("limit", body | _new_files(chain, files))
         return self.read()
 
     def read(self) -> Statement:
         """What the ledger says; raises LedgerDamaged if its chain does not hold."""
-        with self._locked(create=False) as (_, records):
-            return _statement(records)
+        with locked([self.path], create=False) as (chain,):
+            return statement(chain)
 
-    @contextlib.contextmanager
-    def _locked(self, *, create: bool) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-        """Open, lock, check and mend; what the disk refuses becomes a sentence, in the body of the ``with`` too."""
-        fd = -1
+
+def check_charge(chains: Sequence[Chain], events: tuple[ev.Event, ...], neighbours: Neighbours) -> None:
+    """Raise unless every one of some ledgers allows a charge."""
+    cost = total_cost(events)
+    for chain in chains:
+        state = statement(chain)
         try:
-            # The descriptor is ours to close before it is locked: an interrupt in between must not leave a lock that nobody frees.
-            while True:
-                fd = self._open(create)
-                fcntl.flock(fd, fcntl.LOCK_EX)  # freed by the system if this process dies
-                # While we waited somebody may have put another file in its place: a charge in the old one would be lost.
-                with contextlib.suppress(OSError):
-                    if os.path.samestat(os.fstat(fd), os.stat(self.path)):
-                        break
-                fd, other = -1, fd
-                os.close(other)
-            records, torn = _parse(_read_all(fd))
-            if not records:
-                _sync_folder(self.path.resolve().parent)  # the file's name must survive too, whoever made it
-            if torn:
-                _mend(fd, records, torn)
-            yield fd, records
+            _check_sane(state.spent + cost)
+            check_grant(state, cost, neighbours)
+        except BudgetRefused as refusal:
+            least = min((left for left in (statement(one).left for one in chains) if left is not None), default=None)
+            raise BudgetRefused(f"{refusal} (Ledger: {str(chain.path)!r}.)", left=least) from None
+
+
+def write_charge(
+    chains: Sequence[Chain],
+    label: str,
+    events: tuple[ev.Event, ...],
+    neighbours: Neighbours,
+    files: Sequence[Sequence[FileId]] = (),
+    elsewhere: bool = False,
+) -> list[int]:
+    """Write a charge to every one of some ledgers, each with those of its files that it does not know; returns its numbers.
+
+    Dying between two of them leaves a charge that counts in the first and was never acted upon. ``elsewhere``: another was made already.
+    """
+    body = {"label": str(label), "neighbours": str(neighbours), "events": [ev.to_dict(event) for event in events]}
+    numbers: list[int] = []
+    for chain, own in zip(chains, files or [()] * len(chains), strict=True):
+        try:
+            numbers.append(chain.append("charge", body | _new_files(chain, own)))
         except OSError as problem:
-            if isinstance(problem, FileNotFoundError) and not create:
-                raise ParameterError(f"There is no ledger {str(self.path)!r}; one is made by the first release.") from None
-            raise ParameterError(
-                f"The ledger {str(self.path)!r} cannot be written ({problem.strerror}); nothing was charged and no row was read. Make room "
-                "or get the right to write there. Another place (--ledger) starts another ledger, which does not know what this one holds."
+            if not (numbers or elsewhere):
+                raise
+            raise ReleaseFailed(
+                f"The ledger {str(chain.path)!r} cannot be written ({problem.strerror}), so no row was read; "
+                "but the charge counts as spent in the other ledgers of this table, where it was written already."
             ) from None
-        finally:
-            if fd >= 0:
-                os.close(fd)  # no function of ours in between: an interrupt could stop it
-
-    def _open(self, create: bool) -> int:
-        fd = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o600)
-        if not stat.S_ISREG(os.fstat(fd).st_mode):  # /dev/null forgets, and /dev/zero never ends
-            os.close(fd)
-            raise OSError(errno.EINVAL, "it is not a plain file")
-        return fd
+    return numbers
 
 
-def _statement(records: list[dict[str, Any]]) -> Statement:
+def _new_files(chain: Chain, files: Sequence[FileId]) -> Record:
+    """Files as a part of a record's body: readers that do not know of them pass over it."""
+    known = set(_files(chain.records))
+    new = [file.to_dict() for file in files if file not in known]
+    return {"files": new} if new else {}
+
+
+def _files(records: Iterable[Record]) -> tuple[FileId, ...]:
+    return tuple(FileId.from_dict(file) for record in records for file in record["body"].get("files", ()))
+
+
+def statement(chain: Chain) -> Statement:
+    """What an open ledger says; raises LedgerDamaged for a record that makes no sense."""
     neighbours: Neighbours | None = None
     limit, charges = None, []
     notes: list[str] = []
     ends: dict[int | None, str] = {}  # how what a charge was for ended
     try:
-        for record in records:
+        for record in chain.records:
             body = record["body"]
             if record["kind"] == "charge":
                 if neighbours not in (None, Neighbours(body["neighbours"])):
@@ -269,11 +282,11 @@ def _statement(records: list[dict[str, Any]]) -> Statement:
             else:
                 raise ValueError("unknown kind")
         told = tuple(replace(charge, ended=ends.get(charge.number, charge.ended)) for charge in charges)
-        state = Statement(neighbours, limit, told, tuple(notes))
+        state = Statement(neighbours, limit, told, tuple(notes), _files(chain.records))
         if _is_absurd(state.spent):  # every event has a known cost
             raise ValueError("more than anybody spends")
     except (KeyError, TypeError, ValueError, ArithmeticError):
-        raise LedgerDamaged(DAMAGED.format("holds a record that this version cannot read")) from None
+        raise chain.damaged("holds a record that this version cannot read") from None
     return state
 
 
@@ -291,123 +304,39 @@ def _check_sane(spent: Cost) -> None:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("a text is expected")
-    return value.encode("utf-8", "backslashreplace").decode("utf-8")  # words of a command line may hold bytes that no screen shows
-
-
-# ---------------------------------------------------------------------- bytes on disk
-
-DAMAGED = (
-    "The ledger {}. Nothing was charged and no row was read. Restore the file from a backup, or keep its lines above the damage, and add "
-    "what is then missing with 'understudy budget LEDGER --add-rho RHO --why WORDS'. What was spent still counts: if you cannot tell how "
-    "much is missing, release nothing more from this table (docs/ledger.md)."
-)
-
-
-def _hash(record: dict[str, Any]) -> str:
-    content = {key: value for key, value in record.items() if key != "hash"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def _append(fd: int, records: list[dict[str, Any]], kind: str, body: dict[str, Any]) -> None:
-    record: dict[str, Any] = {
-        "seq": len(records), "format": FORMAT, "time": round(time.time(), 3), "kind": kind, "body": body,
-        "prev": records[-1]["hash"] if records else FIRST_HASH,
-    }  # fmt: skip
-    record["hash"] = _hash(record)
-    data = json.dumps(record, separators=(",", ":")).encode() + b"\n"
-    size = os.fstat(fd).st_size
-    try:
-        while data:
-            data = data[os.write(fd, data) :]
-    except OSError:
-        os.ftruncate(fd, size)
-        raise
-    try:
-        os.fsync(fd)
-    except OSError as problem:
-        raise ReleaseFailed(
-            f"The disk did not confirm a record of the ledger ({problem.strerror}), so no row was read. "
-            "If it was a charge, it may count as spent: 'understudy budget' shows it."
-        ) from None
-    records.append(record)
-
-
-def _read_all(fd: int) -> bytes:
-    os.lseek(fd, 0, os.SEEK_SET)
-    pieces = []
-    while piece := os.read(fd, 1 << 20):
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-def _parse(data: bytes) -> tuple[list[dict[str, Any]], bytes]:
-    """(verified records, the bytes of an unfinished last line)."""
-    records: list[dict[str, Any]] = []
-    *lines, tail = data.split(b"\n")
-    for number, line in enumerate(lines, 1):
-        record = _record(line, records)
-        if record is None:
-            raise LedgerDamaged(DAMAGED.format(f"is damaged at line {number}: its hash chain does not hold"))
-        records.append(record)
-    start = f'{{"seq":{len(records)},'.encode()
-    if tail[: len(start)] != start[: len(tail)]:
-        raise LedgerDamaged(DAMAGED.format("ends in something that no writer of a ledger wrote"))
-    return records, tail
-
-
-def _record(line: bytes, before: list[dict[str, Any]]) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-        expected = before[-1]["hash"] if before else FIRST_HASH
-        linked = record["prev"] == expected and record["seq"] == len(before) and record["hash"] == _hash(record)
-        whole = linked and record["format"] == FORMAT and isinstance(record["body"], dict)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return record if whole else None
-
-
-def _mend(fd: int, records: list[dict[str, Any]], torn: bytes) -> None:
-    """Deal with an unfinished last line.
-
-    A complete record that only lacks the line's end is counted: it may have been granted. Anything
-    else is a write that died before its fsync returned, so nobody acted on it; it is cut off and kept
-    inside a record of its own. Dying in the middle of this leaves an unfinished line again.
-    """
-    complete = _record(torn, records)
-    if complete is not None:
-        os.write(fd, b"\n")
-        os.fsync(fd)
-        records.append(complete)
-        return
-    if _holds_a_record(torn):
-        raise LedgerDamaged(DAMAGED.format("ends in a whole record with something behind it, which no interrupted write leaves"))
-    os.ftruncate(fd, os.fstat(fd).st_size - len(torn))
-    _append(fd, records, "torn", {"bytes": torn.hex()})
-
-
-def _holds_a_record(torn: bytes) -> bool:
-    try:
-        json.JSONDecoder().raw_decode(torn.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    return shown(value)
 
 
 # ---------------------------------------------------------------------- words
+
+
+def shown(text: str) -> str:
+    """Text that can be written: words of a command line and names of files may hold bytes that no screen shows."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def describe_budget(budget: Budget) -> str:
     if budget.epsilon is not None and budget.delta is not None:
         return f"epsilon {float(budget.epsilon):.6g} at delta {float(budget.delta):.3g}"
     return f"rho {float(budget.rho):.6g}"
+
+
+def describe_left(rho: Fraction, delta: Fraction) -> str:
+    """What a rho allows a release at a delta, never more than would be granted."""
+    most = most_epsilon(rho, delta)
+    return f"{'no epsilon' if most is None else f'epsilon {float(most):.6g}'} at delta {float(delta):.3g}"
+
+
+def _at(limit: Budget) -> str:
+    return "In rho" if limit.delta is None else f"At the limit's delta {float(limit.delta):.3g}"
+
+
+def _within(state: Statement) -> str:
+    """How much less, where that can be said."""
+    if state.left is None or state.limit is None:
+        return ""
+    left = f"rho {float(state.left):.6g}" if state.limit.delta is None else describe_left(state.left, state.limit.delta)
+    return f" ({left} is about what is left)"
 
 
 def describe_cost(cost: Cost, budget: Budget) -> str:

@@ -13,25 +13,25 @@ they decide where to look, never whether it is good enough. What is released has
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.errors import NotSupported, ParameterError
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import ORDERS
 from understudy.privacy.budget import DIGITS
 from understudy.privacy.noise import LARGEST_WIDE_SIGMA, SMALLEST_FAST_SIGMA, round_sigma_up, sqrt_up
 from understudy.privacy.resampling import HOPELESS, as_decimal, shown_up
-from understudy.privacy.tilted import checked_parts, places
 from understudy.privacy.wide import pi_to
 from understudy.queries.marginal import Marginal
-from understudy.tally import CodedRows, Verbs
+from understudy.tally import DENSE_CELLS, CodedRows, Verbs
 
 GRID, FINE, COARSE = 46, 38, 30  # theta is in units of 2^-46, slopes and weights of rows in 2^-38, b in 2^-30
 LEVEL, STEP, FURTHEST = 20, 10, 16  # LEVELS are in units of 2^-20, one every 2^-10, for scores from -16 to 16
@@ -42,6 +42,7 @@ STEEPEST = Fraction(int(-np.diff(LEVELS).min()) << STEP, 1 << LEVEL)  # a quarte
 FAR = 64  # sigmas: no b is larger, or the room stops (probability below 10^-880)
 LARGEST_SLOPE = 1 << 23  # of all rows and b together: twice that in units of 2^-38 fits 64 bits
 LARGEST_SCORE, LARGEST_RIDGE = 1 << 62, 1 << 40  # the former in units of theta
+MOST_MARGINALS = 1 << 20
 LEAST_SIGMA, MOST_SIGMA = Fraction(1, 64), Fraction(1 << 16)
 CLOSE, LITTLE = 12, 8  # a slope of sigma / 2^12 is small enough; noise of sigma / 8 on ridge * theta covers it
 
@@ -139,6 +140,27 @@ def zcdp(moved: Fraction, bend: Fraction) -> Fraction:
     with localcontext(Context(prec=DIGITS)) as ctx:
         s, turn = as_decimal(moved, ctx), as_decimal(1 + bend, ctx)
         return shown_up(turn.ln() + s * (2 * pi_to(DIGITS)).sqrt() / 2 + s**2 / 2)
+
+
+def checked_parts(parts: Sequence[Marginal], shape: Sequence[int]) -> tuple[Marginal, ...]:
+    """The marginals whose cells are looked at, copied, or a refusal in a sentence."""
+    parts = tuple(parts)
+    if not 0 < len(parts) <= MOST_MARGINALS or not all(isinstance(part, Marginal) for part in parts):
+        raise ParameterError(f"Sums over cells need from 1 to {MOST_MARGINALS:,} marginals.")
+    try:
+        # Plain whole numbers, read once: NumPy's would wrap in a product, and a subclass may not say the same thing twice.
+        named = [(tuple(map(operator.index, part.positions)), tuple(map(operator.index, part.shape))) for part in parts]
+    except TypeError:
+        raise ParameterError("The columns and sizes of a marginal are whole numbers.") from None
+    if not all(0 <= p < len(shape) for positions, _ in named for p in positions) or any(
+        sizes != tuple(shape[p] for p in positions) for positions, sizes in named
+    ):
+        raise ParameterError("These marginals are written for another schema than the table's.")
+    parts = tuple(Marginal(positions, sizes) for positions, sizes in named)
+    cells = sum(part.size for part in parts)
+    if cells > DENSE_CELLS:
+        raise NotSupported(f"{cells:,} cells in all marginals together; at most {DENSE_CELLS:,} can be handled. Use fewer, or wider bins.")
+    return parts
 
 
 def checked_terms(*, rows: int, made: int, marginals: int, cells: int, ridge: object, sigma: object) -> Terms:
@@ -239,6 +261,19 @@ def _root_up(x: int) -> int:
     return math.isqrt(x - 1) + 1
 
 
+def places(parts: Sequence[Marginal], columns: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """(first cell of each part; first entry of each part in the next two; columns in a block of ``columns``; strides), flat."""
+    at = {c: i for i, c in enumerate(columns)}
+    sizes, widths = [math.prod(part.shape) for part in parts], [len(part.positions) for part in parts]
+    strides = [math.prod(part.shape[i + 1 :]) for part in parts for i in range(len(part.shape))]
+    return (
+        np.cumsum([0, *sizes[:-1]]).astype(np.int64),
+        np.cumsum([0, *widths]).astype(np.int64),
+        np.asarray([at[position] for part in parts for position in part.positions], np.int64),
+        np.asarray(strides, np.int64),
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Doubts:
     """A row function: w(score) at each of the row's cells, in units of 2^-38, rounded down; the score is theta summed over them.
@@ -268,7 +303,7 @@ class Doubts:
         return found
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _doubts(
     block: np.ndarray,
     cells: np.ndarray,

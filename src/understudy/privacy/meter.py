@@ -7,7 +7,6 @@ under its name in PROOFS.md.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +39,7 @@ from understudy.privacy.certificate import Certificate, certificate
 from understudy.privacy.exponential import MOST_NATS, ScoreTable, draw
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.logistic import FAR, Discriminator, Question
-from understudy.privacy.noise import LARGEST_WIDE_SIGMA, Noise, round_sigma_up, sqrt_up
+from understudy.privacy.noise import Noise, round_sigma_up, sqrt_up
 from understudy.privacy.requests import (
     Choice,
     as_shares,
@@ -65,7 +64,6 @@ from understudy.privacy.resampling import resampling
 from understudy.privacy.residuals import Residual, check_residuals, contrast, joint_event
 from understudy.privacy.scores import MarginalScore, compact, gaps
 from understudy.privacy.softmin import draw_least
-from understudy.privacy.tilted import Tilted, checked_tilt
 from understudy.privacy.wide import noisy_above, threshold_for
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.marginal import Marginal
@@ -75,6 +73,13 @@ from understudy.tally import DENSE_CELLS, Counts
 Seen = TypeVar("Seen")
 EVERYBODY = Marginal((), ())
 LARGEST_SCORE = 2**40  # far below what 64-bit arithmetic could wrap
+UNREADABLE = (
+    "The table could not be read to the end; check that its files are complete and of the format their names say, or that its query runs."
+)
+OUT_OF_MEMORY = (
+    "Memory ran out while the table was read; nothing is wrong with its files. Close other programs, "
+    "ask for fewer or narrower marginals, or use a machine with more memory."
+)
 KEPT = 20_000  # empty cells that exceed the threshold of a wide marginal, on average
 MOST_KEPT = DENSE_CELLS // 16  # so that the threshold of a wide marginal is well beyond sigma (PROOFS.md, M5)
 # Of a coin that keeps a drawn query: far from where 60 digits would not do (PROOFS.md, M9).
@@ -245,24 +250,6 @@ class Meter:
             Residual(part, contrast(counts.dense(), part.shape) + self._noise.gaussian(part.size, sigma), sigma)
             for part, counts, sigma in zip(parts, self._look(parts), drawn, strict=True)
         ]
-
-    def measure_tilted(
-        self, parts: Sequence[Marginal], weights: Sequence[np.ndarray], levels: Sequence[int] | np.ndarray, *, rho: int | Fraction
-    ) -> Tilted:
-        """Sums over rows of a weight times the row's cells, the weight a public function of the row's score, with noise (M13).
-
-        ``weights`` are whole numbers, an array for each marginal; a row's score is their sum over its cells. ``levels[score]``, counted
-        from the middle and cut at the ends, is what the row adds to each of its cells.
-        """
-        tilt = checked_tilt(parts, weights, levels, self._open_source().shape)
-        rho, l2 = exact_rho(rho), tilt.l2_squared(self.neighbours)
-        sigma = round_sigma_up(max(sqrt_up(l2 / (2 * rho)), Fraction(1, 4)))
-        if sigma > LARGEST_WIDE_SIGMA:
-            raise ParameterError("Tilted sums at so small a rho would need more noise than there is; use lower levels.")
-        what = f"tilt over {len(tilt.parts):,} marginals"
-        self._play.charge(ev.DiscreteGaussian(what=what, sigma_squared=sigma**2, l2_squared=l2))
-        exact = _guarded(lambda: self._open_source().scan(tilt))
-        return Tilted(tilt, exact + self._noise.gaussian(tilt.size, sigma), sigma)
 
     def discriminate(self, parts: Sequence[Marginal], made: np.ndarray, *, weight: int, ridge: int, sigma: int | Fraction) -> Discriminator:
         """The weights of cells that best tell the rows from ``made`` ones, under Gaussian noise on the objective (M14).
@@ -602,10 +589,17 @@ class Meter:
 
 def _guarded(look: Callable[[], Seen]) -> Seen:
     """What a look at the table gives; whatever goes wrong in it becomes one fixed sentence."""
-    with contextlib.suppress(Exception):
+    try:
         return look()
+    except (KeyboardInterrupt, SystemExit) as stop:
+        stop.__cause__ = stop.__context__ = None  # what went wrong just before may quote a cell
+        raise
+    except MemoryError:
+        sentence = OUT_OF_MEMORY
+    except BaseException:  # a panic of a library in Rust is no Exception
+        sentence = UNREADABLE
     # Raised out here so that no foreign message, which may quote a cell, travels along.
-    raise SourceError("The table could not be read to the end; check that its files are complete and of the format their names say.")
+    raise SourceError(sentence)
 
 
 def public_rows(source: Source) -> int:

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.errors import ParameterError
 
 DIGIT = 16  # bits a word
@@ -165,7 +165,7 @@ class Noise:
             fresh = np.frombuffer(self._entropy(2 * (words_each * min(int(size - state[0]), 1 << 18) + 4096)), np.uint16)
             words = np.concatenate([words[state[1] :], fresh])
             state[1] = 0
-            kernel(words, out, state, parameters, INVERSE_E)
+            kernel(words, np.zeros(2, np.int64), out, state, parameters, INVERSE_E)
             if state[2] == IMPOSSIBLE:  # probability below 10^-200 whatever the data; nothing was released
                 raise RuntimeError("The noise sampler met an event that does not happen; run again.")
         return out
@@ -191,6 +191,7 @@ def sqrt_up(x: Fraction) -> Fraction:
 # ---------------------------------------------------------------------- kernels
 
 EXHAUSTED, IMPOSSIBLE = 1, 2
+ONE, TWO = np.int64(1), np.int64(2)  # a bare 1 is a type of its own, and helpers would be compiled for it again
 WIDEST = 1 << 16  # geometric steps of a wide proposal: as many succeed with probability exp(-65,536), and t times them fits 64 bits
 
 
@@ -207,7 +208,7 @@ INVERSE_E = _inverse_e()
 # words run out. Once it is set every helper returns at once and the caller throws the value away.
 
 
-@numba.njit(cache=True, inline="always")
+@kernel(borrows=True, inner=True)
 def _word(words: np.ndarray, at: np.ndarray) -> int:
     if at[0] >= len(words):
         at[1] = EXHAUSTED
@@ -217,7 +218,7 @@ def _word(words: np.ndarray, at: np.ndarray) -> int:
     return value  # type: ignore[return-value]
 
 
-@numba.njit(cache=True)
+@kernel(borrows=True, inner=True)
 def _bernoulli(words: np.ndarray, at: np.ndarray, numerator: int, divisor: int) -> bool:
     """True with probability numerator/divisor, for 0 <= numerator <= divisor < 2^47."""
     rest = numerator
@@ -233,7 +234,7 @@ def _bernoulli(words: np.ndarray, at: np.ndarray, numerator: int, divisor: int) 
     return False
 
 
-@numba.njit(cache=True)
+@kernel(borrows=True, inner=True)
 def _bernoulli_inverse_e(words: np.ndarray, at: np.ndarray, inverse_e: np.ndarray) -> bool:
     for i in range(len(inverse_e)):
         drawn = _word(words, at)
@@ -245,21 +246,21 @@ def _bernoulli_inverse_e(words: np.ndarray, at: np.ndarray, inverse_e: np.ndarra
     return False
 
 
-@numba.njit(cache=True)
+@kernel(borrows=True, inner=True)
 def _bernoulli_exp_fraction(words: np.ndarray, at: np.ndarray, numerator: int, divisor: int) -> bool:
     """True with probability exp(-numerator/divisor), for 0 <= numerator <= divisor < 2^47."""
-    k = 1
+    k = ONE
     while at[1] == 0:
         # Bernoulli(gamma/k) as two independent coins, so that divisor*k never overflows.
         if not _bernoulli(words, at, numerator, divisor):
             break
-        if k > 1 and not _bernoulli(words, at, 1, k):
+        if k > 1 and not _bernoulli(words, at, ONE, k):
             break
         k += 1
     return k % 2 == 1
 
 
-@numba.njit(cache=True)
+@kernel(borrows=True, inner=True, inline="always")
 def _below(words: np.ndarray, at: np.ndarray, bound: int) -> int:
     """Uniform in [0, bound), bound < 2^32: 32 bits, the uneven top rejected."""
     span = np.int64(1) << 32
@@ -271,7 +272,7 @@ def _below(words: np.ndarray, at: np.ndarray, bound: int) -> int:
     return 0
 
 
-@numba.njit(cache=True)
+@kernel(borrows=True, inner=True, inline="always")
 def _geometric_value(words: np.ndarray, at: np.ndarray, t: int, s: int, inverse_e: np.ndarray) -> int:
     """P(y) proportional to exp(-y s/t), y >= 0."""
     while at[1] == 0:
@@ -284,7 +285,7 @@ def _geometric_value(words: np.ndarray, at: np.ndarray, t: int, s: int, inverse_
     return 0
 
 
-@numba.njit(cache=True)
+@kernel(borrows=True, inner=True, inline="always")
 def _laplace_value(words: np.ndarray, at: np.ndarray, t: int, s: int, inverse_e: np.ndarray) -> int:
     while at[1] == 0:
         y = _geometric_value(words, at, t, s, inverse_e)
@@ -296,7 +297,7 @@ def _laplace_value(words: np.ndarray, at: np.ndarray, t: int, s: int, inverse_e:
     return 0
 
 
-@numba.njit(cache=True)
+@kernel(borrows=True, inner=True, inline="always")
 def _gaussian_accepts(words: np.ndarray, at: np.ndarray, size: int, p: np.ndarray, inverse_e: np.ndarray) -> bool:
     """True with probability exp(-(size*scale - shift)^2 / divisor)."""
     scale, shift, divisor, limit, certain = p[1], p[2], p[3], p[4], p[5]
@@ -314,12 +315,11 @@ def _gaussian_accepts(words: np.ndarray, at: np.ndarray, size: int, p: np.ndarra
     return _bernoulli_exp_fraction(words, at, rest, divisor)
 
 
-@numba.njit(cache=True, nogil=True)
-def _gaussian_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
-    at = np.zeros(2, np.int64)
+@kernel(borrows=True)
+def _gaussian_kernel(words: np.ndarray, at: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
     while state[0] < len(out):
         while at[1] == 0:
-            y = _laplace_value(words, at, p[0], 1, inverse_e)
+            y = _laplace_value(words, at, p[0], ONE, inverse_e)
             if _gaussian_accepts(words, at, abs(y), p, inverse_e):
                 break
         if at[1] != 0:
@@ -334,7 +334,7 @@ def _gaussian_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray, p: n
 # pieces whose coins have denominators of at most t: nothing is ever squared (PROOFS.md, N3).
 
 
-@numba.njit(cache=True)
+@kernel(borrows=True, inner=True)
 def _below_wide(words: np.ndarray, at: np.ndarray, bound: int) -> int:
     """Uniform in [0, bound), bound <= 2^46: 48 bits, the uneven top rejected."""
     span = np.int64(1) << 48
@@ -346,26 +346,28 @@ def _below_wide(words: np.ndarray, at: np.ndarray, bound: int) -> int:
     return 0
 
 
-@numba.njit(cache=True)
+@kernel(borrows=True, inner=True)
 def _bernoulli_exp_half_square(words: np.ndarray, at: np.ndarray, numerator: int, divisor: int) -> bool:
     """True with probability exp(-(numerator/divisor)^2 / 2), for 0 <= numerator <= divisor < 2^47."""
-    k = 1
+    k = ONE
     while at[1] == 0:
-        if not (_bernoulli(words, at, numerator, divisor) and _bernoulli(words, at, numerator, divisor) and _bernoulli(words, at, 1, 2)):
+        if not (
+            _bernoulli(words, at, numerator, divisor) and _bernoulli(words, at, numerator, divisor) and _bernoulli(words, at, ONE, TWO)
+        ):
             break
-        if k > 1 and not _bernoulli(words, at, 1, k):
+        if k > 1 and not _bernoulli(words, at, ONE, k):
             break
         k += 1
     return k % 2 == 1
 
 
-@numba.njit(cache=True)
+@kernel(borrows=True, inner=True)
 def _wide_gaussian_accepts(words: np.ndarray, at: np.ndarray, u: int, v: int, t: int) -> bool:
     """True with probability exp(-(u + t*v - t)^2 / (2 t^2)), for 0 <= u < t."""
     if v == 0:
         return _bernoulli_exp_half_square(words, at, t - u, t)
     for _ in range((v - 1) * (v - 1)):
-        if not _bernoulli_exp_fraction(words, at, 1, 2):
+        if not _bernoulli_exp_fraction(words, at, ONE, TWO):
             return False
     for _ in range(v - 1):
         if not _bernoulli_exp_fraction(words, at, u, t):
@@ -373,9 +375,10 @@ def _wide_gaussian_accepts(words: np.ndarray, at: np.ndarray, u: int, v: int, t:
     return _bernoulli_exp_half_square(words, at, u, t)
 
 
-@numba.njit(cache=True, nogil=True)
-def _wide_gaussian_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
-    at = np.zeros(2, np.int64)
+@kernel(borrows=True)
+def _wide_gaussian_kernel(
+    words: np.ndarray, at: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray
+) -> None:
     t = p[0]
     while state[0] < len(out):
         y = np.int64(0)
@@ -403,10 +406,9 @@ def _wide_gaussian_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray,
         state[1] = at[0]
 
 
-@numba.njit(cache=True, nogil=True)
-def _laplace_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
+@kernel(borrows=True)
+def _laplace_kernel(words: np.ndarray, at: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
     """Of either sign if p[2] is set, of none otherwise."""
-    at = np.zeros(2, np.int64)
     while state[0] < len(out):
         y = _laplace_value(words, at, p[0], p[1], inverse_e) if p[2] else _geometric_value(words, at, p[0], p[1], inverse_e)
         if at[1] != 0:
@@ -417,10 +419,9 @@ def _laplace_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray, p: np
         state[1] = at[0]
 
 
-@numba.njit(cache=True, nogil=True)
-def _step_kernel(words: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
+@kernel(borrows=True)
+def _step_kernel(words: np.ndarray, at: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
     """Proposed steps beyond a threshold; -1 for those that are not accepted."""
-    at = np.zeros(2, np.int64)
     while state[0] < len(out):
         y = _geometric_value(words, at, p[0], p[6], inverse_e)
         accepted = _gaussian_accepts(words, at, y, p, inverse_e)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.queries.base import Neighbours
 from understudy.tally import Counts
 
@@ -85,7 +85,7 @@ def _occupied(counts: Counts) -> tuple[np.ndarray, np.ndarray]:
     return keys, counts.values[keys]
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@kernel(borrows=True, inner=True, inline="always")
 def _in_rows(count: int, whole: np.ndarray, scale: np.ndarray) -> int:
     """round(rows * count / answer_rows), halves up; a count outside 0..answer_rows is taken for the nearer end."""
     place = np.uint64(count)  # a negative count is far beyond the end; an unsigned index costs no test for counting from the back
@@ -94,7 +94,7 @@ def _in_rows(count: int, whole: np.ndarray, scale: np.ndarray) -> int:
     return (2 * scale[0] * min(max(count, 0), scale[1]) + scale[1]) // (2 * scale[1])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(borrows=True)
 def _dense_gaps(exact: np.ndarray, answer: np.ndarray, whole: np.ndarray, scale: np.ndarray, floor: int) -> tuple[int, int]:
     """(largest, total) over the cells of two tables of any integer type."""
     largest, total = np.int64(0), np.int64(0)
@@ -108,7 +108,7 @@ def _dense_gaps(exact: np.ndarray, answer: np.ndarray, whole: np.ndarray, scale:
     return largest, total  # type: ignore[return-value]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(borrows=True)
 def _sparse_gaps(
     keys: np.ndarray, exact: np.ndarray, answer_keys: np.ndarray, answer: np.ndarray, whole: np.ndarray, scale: np.ndarray, floor: int
 ) -> tuple[int, int]:

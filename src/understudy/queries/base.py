@@ -17,6 +17,8 @@ from understudy.tally import Counts, Verbs
 if TYPE_CHECKING:
     from understudy.queries.symmetric import Query
 
+MOST_TRUTHS = 1 << 26  # of a block of rows and all queries, held at once: 64 MB
+
 
 class Neighbours(StrEnum):
     """Which two tables must be hard to tell apart."""
@@ -53,6 +55,13 @@ class QueryClass(ABC):
     @abstractmethod
     def truth(self, block: np.ndarray) -> np.ndarray:
         """Which rows of a block satisfy which queries: bool, rows x size. The block holds ``columns`` in order."""
+
+    def weights(self, block: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The weight of the rows of a block that satisfy each query, for rows that have weights."""
+        total, step = np.zeros(self.size), max(1, MOST_TRUTHS // self.size)
+        for first in range(0, len(block), step):
+            total += weights[first : first + step] @ self.truth(block[first : first + step])
+        return total
 
     @abstractmethod
     def around(self, index: int) -> QueryClass:

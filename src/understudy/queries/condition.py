@@ -35,7 +35,7 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str, schema: Schema) -> Condition:
-        """Read a condition; values go by the schema, and comparisons by its order and whole bins (see :class:`Attribute`).
+        """Read a condition; values go by the schema, comparisons by its order, and no bin is split (see :class:`Attribute`).
 
         Examples:
             >>> schema = Schema.from_domain({"a": 3, "b": 4})

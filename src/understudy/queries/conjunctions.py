@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.errors import WorkloadError
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.relaxed import RelaxedQueries
@@ -185,7 +185,7 @@ def _frozen(array: Any, kind: Any) -> np.ndarray:
     return made
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _tally(block: np.ndarray, places: np.ndarray, codes: np.ndarray, slots: np.ndarray, holds: np.ndarray) -> np.ndarray:
     """How many rows satisfy each query: a few words of every bitmap at a time, then all queries on these."""
     total = np.zeros(len(slots), np.int64)

@@ -78,7 +78,7 @@ class AllConjunctions(QueryClass):
         return Counts(self.size, add_supersets(table.scan(_Held(self))))
 
     def weights(self, block: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The weight of the rows that satisfy each conjunction, for rows that have weights."""
+        # Counted by what holds: as many queries as there may be records have a truth that would not fit.
         return add_supersets(np.bincount(self.held(block), weights, self.size))
 
     def truth(self, block: np.ndarray) -> np.ndarray:

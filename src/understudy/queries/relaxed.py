@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-import numba
 import numpy as np
+
+from understudy.compiled import kernel
 
 LANES = 256  # relaxed rows handled together: the inner loops run over them, side by side in memory
 BLOCK_FLOATS = 1 << 20  # of one merged group of columns; four such blocks are alive at most, 16 MB
@@ -101,7 +102,7 @@ def _merged(columns: Sequence[np.ndarray], block: slice) -> list[np.ndarray]:
     return found
 
 
-@numba.njit(cache=True, nogil=True, fastmath=QUICK)
+@kernel(fastmath=QUICK)
 def _split(slopes: np.ndarray, before: np.ndarray, column: np.ndarray, to_column: np.ndarray, start: int) -> np.ndarray:
     """Slopes of (before x column) to each of the two; rows of ``column`` are taken from ``start``."""
     to_before = np.zeros_like(before)
@@ -180,7 +181,7 @@ def _edges(lengths: Sequence[int]) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=QUICK)
+@kernel(inner=True, fastmath=QUICK)
 def _fill_values(
     ahead: np.ndarray,
     table: np.ndarray,
@@ -210,7 +211,7 @@ def _fill_values(
                     new[r] += chance[r] * (there[r] - rest[r])
 
 
-@numba.njit(cache=True, nogil=True, fastmath=QUICK)
+@kernel(fastmath=QUICK)
 def _expected(
     chances: np.ndarray,
     where: np.ndarray,
@@ -236,7 +237,7 @@ def _expected(
     return total
 
 
-@numba.njit(cache=True, nogil=True, fastmath=QUICK)
+@kernel(fastmath=QUICK)
 def _pull_back(
     chances: np.ndarray,
     where: np.ndarray,

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.errors import WorkloadError, shown
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.relaxed import Factor, RelaxedQueries
@@ -208,7 +208,7 @@ class Symmetric(QueryClass):
             yield cls(tuple(make(*literals(int(rng.integers(1, 5)))) for _ in range(5)))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _tally(
     block: np.ndarray, starts: np.ndarray, columns: np.ndarray, values: np.ndarray, holds: np.ndarray, tables: np.ndarray, table: np.ndarray
 ) -> np.ndarray:

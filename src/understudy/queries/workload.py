@@ -20,7 +20,8 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from understudy.schema import Schema
 from understudy.schema.files import read_mapping
 from understudy.tally import DENSE_CELLS
 
+ENTRY_POINTS = "understudy.queries"
 EVERY_CONJUNCTION = "all-conjunctions"
 SPEC = re.compile(r"^([0-9]{1,9})-(way|conjunctions)(?::([0-9]{1,9})(?:@([0-9]{1,10}))?)?$")
 MOST_MARGINALS = 2_000_000  # more than this is a mistake in k, not a workload
@@ -261,9 +263,14 @@ def _from_file(data: dict[str, Any], schema: Schema, name: str) -> Workload:
     return Workload(schema, tuple(dict.fromkeys(parts)), name)
 
 
+@cache
 def query_classes() -> dict[str, type[QueryClass]]:
-    """Every query class found in this folder, by its kind."""
-    return {kind.kind: kind for kind in classes_in(room, QueryClass)}  # type: ignore[type-abstract]
+    """Every query class, by its kind: those in this folder, and those that installed packages announce."""
+    found = {kind.kind: kind for kind in classes_in(room, QueryClass)}  # type: ignore[type-abstract]
+    for entry in entry_points(group=ENTRY_POINTS):
+        thing = entry.load()
+        found.setdefault(thing.kind, thing)
+    return found
 
 
 def part_from_dict(data: dict[str, Any], schema: Schema) -> QueryClass:
