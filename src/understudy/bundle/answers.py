@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from understudy.errors import WorkloadError, shown
+from understudy.errors import SchemaError, WorkloadError, shown
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload
@@ -19,8 +19,8 @@ from understudy.tally import CodedRows, Counts
 class Answers(Mapping[Any, np.ndarray]):
     """The share of released rows that satisfies each query, batch by batch.
 
-    ``answers["age", "sex"]`` is a marginal as an array with one axis per column; ``answers[i]`` the i-th
-    batch; ``numpy.asarray(answers)`` all queries in the workload's order; ``to_arrow()`` a table of
+    ``answers["age", "sex"]`` is a marginal as an array with one axis per column, in the order in which they
+    are named; ``answers[i]`` the i-th batch; ``numpy.asarray(answers)`` all queries in the workload's order; ``to_arrow()`` a table of
     the answers that are not zero, in words.
     """
 
@@ -39,13 +39,30 @@ class Answers(Mapping[Any, np.ndarray]):
             if not 0 <= at < len(self.counts):
                 raise KeyError(key)
         else:
-            names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, (tuple, list)) else (str(key),)
-            if not all(isinstance(name, str) for name in names) or names not in self._by_name:
-                raise WorkloadError(f"The workload has no marginal of {', '.join(map(shown, names))} in this order of columns.")
+            names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, (tuple, list)) else (key,)
+            if not all(isinstance(name, str) for name in names):
+                raise WorkloadError("The workload has no marginal of that name: no column has a name that is no text.")
+            if names not in self._by_name:
+                return self._turned(names)
             at = self._by_name[names]
         part: QueryClass = self.workload.parts[at]
         shares: np.ndarray = self.counts[at].dense() / self.rows
         return shares.reshape(part.shape) if isinstance(part, Marginal) else shares
+
+    def _turned(self, names: tuple[str, ...]) -> np.ndarray:
+        """A marginal that the workload holds with its columns in another order."""
+        for found in self._by_name:
+            if len(found) == len(names) and all(name in names for name in found):
+                return self[found].transpose([found.index(name) for name in names])
+        lacks = f"The workload has no marginal of {', '.join(map(shown, names))}"
+        try:
+            for name in names:
+                self.workload.schema.position(name)
+        except SchemaError as unknown:
+            raise WorkloadError(f"{lacks}. {unknown}") from None
+        if len(set(names)) < len(names):
+            raise WorkloadError(f"{lacks}: a column is named twice.")
+        raise WorkloadError(f"{lacks}; ask for a workload that has it, as in rel.answers('{max(1, len(names))}-way').")
 
     def __repr__(self) -> str:
         return f"<Answers to {self.workload.size:,} queries in {len(self)} batches, from {self.rows:,} rows>"

@@ -66,8 +66,9 @@ def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], target: Path
     kinds = [pa.string() if _is_text(kind) else kind for kind in schema.types]
     names = schema.names if raw else _harmless(pa.array(schema.names, pa.string())).to_pylist()
     shown, total = pa.schema(list(zip(names, kinds, strict=True))), 0
+    stream = target.open("xb")  # out here: what is there already is not ours to remove
     try:
-        with target.open("xb") as stream, pyarrow.csv.CSVWriter(stream, shown) as writer:
+        with stream, pyarrow.csv.CSVWriter(stream, shown) as writer:
             for batch in batches:
                 cells = [cell.cast(kind) for cell, kind in zip(batch.columns, kinds, strict=True)]
                 writer.write_batch(pa.record_batch([cell if raw else _harmless(cell) for cell in cells], schema=shown))
@@ -78,8 +79,8 @@ def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], target: Path
     return total
 
 
-def unwritten(target: Path, problem: OSError) -> BundleError:
-    return BundleError(
+def unwritten(target: Path, problem: OSError) -> ParameterError:
+    return ParameterError(
         f"The rows could not be written to {str(target)!r} ({problem.strerror or type(problem).__name__}); name another file."
     )
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,9 @@ import pyarrow.parquet as pq
 
 from understudy.bundle.answers import Answers
 from understudy.bundle.codes import coded, uncoded
+from understudy.bundle.keeping import check_new, try_file, unwritable
 from understudy.bundle.model import MODEL_FILE, Sample, load_model, save_model
+from understudy.bundle.remarks import Group, Remark, about_small, remarks, small_groups
 from understudy.errors import BundleError, NotSupported, ParameterError, UnderstudyError, WorkloadError
 from understudy.paths import as_path
 from understudy.privacy import Certificate, Measurement, Residual
@@ -61,6 +66,30 @@ class Release:
     def files(self) -> tuple[str, ...]:
         """The files of its bundle, beside the manifest that lists them."""
         return FILES if self.model is None else (*FILES, MODEL_FILE)
+
+    @cached_property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What its values suggest about how the table was read, such as a column that is mostly MISSING; costs nothing."""
+        return remarks(self)
+
+    @cached_property
+    def small_groups(self) -> tuple[Group, ...]:
+        """Groups of fewer people than its answers may be off by, the largest first; costs nothing."""
+        return small_groups(self)
+
+    @property
+    def summary(self) -> str:
+        """A few sentences for people: what was promised, how good it is, and what to look at."""
+        budget = self.manifest["budget"]
+        epsilon, delta = (float(written(budget[name])) for name in ("epsilon", "delta"))
+        lines = [
+            f"{len(self.codes):,} rows by {self.manifest['mechanism']['name']}, epsilon {epsilon:.4g}, delta {delta:.3g}, "
+            f"{self.manifest['neighbours']}.",
+            str(self.certificate),
+            about_small(self.small_groups),
+            *map(str, self.remarks),
+        ]
+        return "\n".join(line for line in lines if line)
 
     def answers(self, workload: Workload | str | None = None) -> Answers:
         """Answers to a workload (that of the release if none is given) from the released rows.
@@ -124,7 +153,9 @@ class Release:
     def _sampled(self, condition: Condition | None, rows: int | None, seed: int | None) -> Sample:
         if self.model is None:
             name = self.manifest["mechanism"]["name"]
-            raise NotSupported(f"A release by {name} holds rows and no model; release with generator, rap or projection to draw more.")
+            raise NotSupported(
+                f"A release by {name} holds rows and no model; release with rap, projection, generator or querygan to draw more."
+            )
         for what, value, least, most in (("rows", rows, 1, MOST_DRAWN // len(self.schema)), ("seed", seed, 0, 2**63 - 1)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most):
                 raise ParameterError(f"{what} must be a whole number from {least:,} to {most:,}.")
@@ -145,8 +176,8 @@ class Release:
             return "No marginal of the workload holds all columns of the condition: how they go together is the model's guess."
         if share <= self.certificate.alpha:
             return (
-                f"The condition holds for {share:.2g} of the model's rows, no more than the {self.certificate.shown} by which "
-                "answers may be off: these rows are mostly the model's guess."
+                f"The condition holds for {100 * share:.2g}% of the model's rows, and answers may be off by {self.certificate.bound}: "
+                "these rows are mostly the model's guess."
             )
         return None
 
@@ -184,12 +215,15 @@ class Release:
         (place / "report.html").write_text(report, encoding="utf-8")
         if self.model is not None:
             save_model(self.model, place / MODEL_FILE)
+        for name in self.files:
+            _sync(place / name)  # a disk may take what it has no room for, and say so only now
         files = {name: _sha256(place / name) for name in self.files}
         text = json.dumps({**self.manifest, "files": files}, indent=1, ensure_ascii=False)
         (place / "manifest.json").write_text(text + "\n", encoding="utf-8")
+        _sync(place / "manifest.json")
 
     def __repr__(self) -> str:
-        facts = f"{len(self.codes):,} rows, {len(self.schema)} columns, {self.workload.size:,} queries, alpha {self.certificate.shown}"
+        facts = f"{len(self.codes):,} rows, {len(self.schema)} columns, {self.workload.size:,} queries, off by {self.certificate.bound}"
         return f"<Release by {self.manifest['mechanism']['name']}: {facts}>"
 
     @classmethod
@@ -234,14 +268,17 @@ def _certificate(said: dict[str, Any]) -> Certificate:
 
 def prepare_folder(place: Path) -> None:
     """Make the folder of a bundle, or refuse; done before a budget is spent on what could not be saved."""
+    ours = False
     try:
-        if place.exists() and (not place.is_dir() or any(place.iterdir())):
-            raise ParameterError(f"The folder {str(place)!r} exists and is not empty; name a new one.")
+        ours = not place.exists()
+        check_new(place)
         place.mkdir(parents=True, exist_ok=True)
-        (place / "manifest.json").touch()
-        (place / "manifest.json").unlink()
+        try_file(place / "manifest.json")
     except OSError as problem:
-        raise ParameterError(f"The folder {str(place)!r} cannot be written ({problem.strerror}); name another one.") from None
+        if ours:
+            with contextlib.suppress(OSError):
+                place.rmdir()
+        raise unwritable(place, problem) from None
 
 
 def read_manifest(place: Path) -> dict[str, Any]:
@@ -266,6 +303,11 @@ def check_files(place: Path, manifest: dict[str, Any]) -> None:
             raise BundleError(
                 f"The file {name!r} in {str(place)!r} is missing or differs from what the manifest says; get the bundle again."
             )
+
+
+def _sync(file: Path) -> None:
+    with file.open("r+b") as stream:
+        os.fsync(stream.fileno())
 
 
 def _sha256(file: Path) -> str:

@@ -13,27 +13,33 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from understudy.privacy import Budget, Measurement, Residual
+from understudy.bundle.remarks import about_joining, about_small, joins_first
+from understudy.bundle.tables import Tables, noisy_tables, released_shares
+from understudy.privacy import Budget, Measurement
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import cost_of
 from understudy.privacy.certificate import round_up
 from understudy.queries.marginal import Marginal
-from understudy.synthesis.residuals import Estimate, reachable, reconstruct
+from understudy.schema import Column, Schema
+from understudy.schema.columns import Binned, Moment
+from understudy.synthesis.residuals import Estimate
 from understudy.tally import CodedRows
 
 if TYPE_CHECKING:
     from understudy.bundle.release import Release
 
 MOST_COLUMNS = 60
+RELATIONS = {"replace-one": "for one person replaced by another", "add-remove-one": "for one person more or fewer"}
 MOST_BARS = 60  # a wider column is drawn in groups of neighbouring values
 MOST_PAIRS = 8
+MOST_LABELS = 16  # along a side of a heat map
+LONGEST_LABEL = 20  # there, in characters
+LETTER = 6.0  # room for one, in units of the drawing; digits and capitals are wider than most
 MOST_POINTS = 1500
 MOST_SAMPLED = 8  # rows
 MOST_ITEMS = 20  # of such a row
 # Characters that reorder or hide the text around them; a name that holds one must not change how a figure beside it reads.
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
-
-Tables = dict[tuple[int, ...], Measurement | Estimate]
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class Plot:
     bars: list[Bar]
     top: float
     measured: bool
+    words: tuple[str, ...] = ()  # the column's own title and description
 
     @property
     def longest_label(self) -> int:
@@ -70,6 +77,15 @@ class Pair:
     measured: list[list[float]] | None
     sigma: float
     top: float
+
+    @property
+    def left(self) -> float:
+        """How much room the labels of its rows need; none where there are too many to write."""
+        return _room(self.down_labels)
+
+    @property
+    def foot(self) -> float:
+        return _room(self.across_labels)
 
 
 @dataclass(frozen=True)
@@ -90,13 +106,16 @@ def render_report(release: Release) -> str:
         lstrip_blocks=True, finalize=_visible,
     )  # fmt: skip
     environment.filters["percent"] = _percent
+    environment.filters["brief"] = _brief
     budget = release.manifest["budget"]
-    measured = _measured(release)
+    measured = noisy_tables(release)
     pairs, left_out = _pairs(release, measured)
     return environment.get_template("report.html.j2").render(
         manifest=release.manifest,
+        words=_words(release.schema),
         certificate=release.certificate,
         alpha_percent=round_up(Decimal(release.certificate.alpha) * 100),
+        relation=RELATIONS.get(release.manifest["neighbours"], ""),
         epsilon=float(ev.written(budget["epsilon"])),
         delta=float(ev.written(budget["delta"])),
         rho=float(ev.written(budget["rho"])),
@@ -106,7 +125,12 @@ def render_report(release: Release) -> str:
         pairs_left_out=left_out,
         scatter=_scatter(release, measured),
         width=len(release.schema),
-        mapped="unlisted items are ignored" if release.schema.pairs else "out of bounds to the nearest bin, unlisted to OTHER",
+        most_labels=MOST_LABELS,
+        longest_label=LONGEST_LABEL,
+        small=about_small(release.small_groups),
+        remarks=release.remarks,
+        strays=_strays(release),
+        joining=about_joining(joins_first(release.schema)),
         possible_records=release.schema.domain_text,
         **_sample(release),
     )
@@ -138,8 +162,50 @@ def _visible(value: Any) -> Any:
     return UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", str(value))
 
 
+def _room(labels: list[str]) -> float:
+    return 8 + LETTER * min(max(map(len, labels)), LONGEST_LABEL) if len(labels) <= MOST_LABELS else 6
+
+
+def _labels(column: Column) -> list[str]:
+    return [_label(column, code) for code in range(column.size)]
+
+
+def _label(column: Column, code: int) -> str:
+    """What a code is called in a plot: bins of whole years, months or days are called by these."""
+    if not isinstance(column, Moment) or code >= column.values or " to " not in column.label(code):
+        return column.label(code)
+    low, high = (np.datetime64(int(edge), "D" if column.date else "s") for edge in column.edges[code : code + 2])
+    for unit in ("M8[Y]", "M8[M]", "M8[D]"):
+        first, end = low.astype(unit), high.astype(unit)
+        if first == low and end == high:
+            return str(first) if first + 1 == end else f"{first} to {end - 1}"
+    return column.label(code)
+
+
 def _percent(share: float) -> str:
     return f"{100 * share:.1f}%" if share >= 0.0995 else f"{100 * share:.2f}%"
+
+
+def _brief(value: Any) -> str:
+    """A parameter for people: four digits of a number; the manifest has them all."""
+    if value is None or isinstance(value, bool):
+        return "not given" if value is None else str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _strays(release: Release) -> list[tuple[str, str, str, str]]:
+    """What became of cells that do not fit, column by column: (name, empty ones, others that are no value, values beyond the bounds)."""
+    if release.schema.pairs is not None:
+        return []
+    found = []
+    for column in islice(release.schema, MOST_COLUMNS):
+        empty, unread = (_counted_as(column, code) for code in (column.missing_code, column.other_code))
+        found.append((column.name, empty, unread, "the first or last bin" if isinstance(column, Binned) else "–"))
+    return found
+
+
+def _counted_as(column: Column, code: int) -> str:
+    return column.label(code) if code >= column.values else f"{column.label(code)}, its first value"
 
 
 def _cell(value: Any) -> str:
@@ -161,7 +227,6 @@ def _spending(release: Release) -> list[dict[str, Any]]:
         "measure": "measuring with noise",
         "select": "choosing what is wrong",
         "resample": "choosing what is wrong, or keeping a choice",
-        "tilt": "training a discriminator",
         "certify": "the certificate",
     }
     hues = {"measure": "var(--released)", "select": "var(--measured)", "resample": "var(--measured)", "certify": "var(--good)"}
@@ -173,25 +238,9 @@ def _spending(release: Release) -> list[dict[str, Any]]:
     return [*rows, {"name": "left over by rounding", "steps": 0, "share": unspent, "hue": "var(--line)"}]
 
 
-def _measured(release: Release) -> Tables:
-    """Noisy tables by their columns: as measured whole, or as residuals add up to them (single columns and the workload's marginals)."""
-    found: Tables = {}
-    residuals = [m for m in release.measurements if isinstance(m, Residual)]
-    if residuals:
-        rows = release.manifest["rows"]
-        columns = {p for r in residuals for p in r.part.positions}
-        singles = [Marginal.of(release.schema, [name]) for p, name in enumerate(release.schema.names) if p in columns]
-        tables = reachable(residuals, dict.fromkeys([*singles, *release.workload.marginals]))[:MOST_POINTS]
-        for estimate in reconstruct(residuals, tables, total=rows["count"], total_sigma=float(ev.written(rows["sigma"]))):
-            found[estimate.part.positions] = estimate
-    for m in release.measurements:
-        if isinstance(m, Measurement) and isinstance(m.part, Marginal) and m.part.positions and m.keys is None:
-            found[m.part.positions] = m
-    return found
-
-
-def _released(release: Release, part: Marginal) -> np.ndarray:
-    return part.counts(CodedRows(release.codes, release.schema.shape)).dense() / len(release.codes)
+def _words(described: Schema | Column) -> tuple[str, ...]:
+    """A title and a description where there are any, each in one line."""
+    return tuple(" ".join(text.split()) for text in (described.title, described.description) if text.strip())
 
 
 def _columns(release: Release, measured: Tables) -> list[Plot]:
@@ -200,17 +249,17 @@ def _columns(release: Release, measured: Tables) -> list[Plot]:
     plots, rows = [], release.manifest["rows"]["count"]
     for position, column in islice(enumerate(release.schema), MOST_COLUMNS):
         found = measured.get((position,))
-        shares = _released(release, Marginal.of(release.schema, [column.name]))
+        shares = released_shares(release, Marginal.of(release.schema, [column.name]))
         noisy = found.counts / rows if found is not None else None
         group = -(-column.size // MOST_BARS)
         sigma = float(found.sigma) / rows * group**0.5 if found is not None else 0.0
         bars = []
         for start in range(0, column.size, group):
             stop = min(start + group, column.size)
-            label = column.label(start) if stop == start + 1 else f"{column.label(start)} … {column.label(stop - 1)}"
+            label = _label(column, start) if stop == start + 1 else f"{_label(column, start)} … {_label(column, stop - 1)}"
             bars.append(Bar(label, float(shares[start:stop].sum()), float(noisy[start:stop].sum()) if noisy is not None else None, sigma))
         top = max(max(b.released, (b.measured or 0) + 2 * b.sigma) for b in bars)
-        plots.append(Plot(column.name, bars, max(top, 1e-9), found is not None))
+        plots.append(Plot(column.name, bars, max(top, 1e-9), found is not None, _words(column)))
     return plots
 
 
@@ -237,12 +286,12 @@ def _pairs(release: Release, measured: Tables) -> tuple[list[Pair], int]:
     for part in small[:MOST_PAIRS]:
         found = measured.get(part.positions)
         down, across = (release.schema.columns[p] for p in part.positions)
-        table = _released(release, part).reshape(part.shape)
+        table = released_shares(release, part).reshape(part.shape)
         noisy = (found.counts / rows).reshape(part.shape) if found is not None else None
         top = float(max(table.max(), noisy.max() if noisy is not None else 0, 1e-9))
         pairs.append(
             Pair(
-                across.name, down.name, across.labels, down.labels, table.tolist(), noisy.tolist() if noisy is not None else None,
+                across.name, down.name, _labels(across), _labels(down), table.tolist(), noisy.tolist() if noisy is not None else None,
                 float(found.sigma) / rows if found is not None else 0.0, top,
             )
         )  # fmt: skip

@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 from understudy.bundle.attachment import ATTACHMENT, check_attachment
 from understudy.bundle.release import Release, describe_schema
 from understudy.bundle.report import render_report
-from understudy.errors import BundleError
-from understudy.mechanisms.base import make
+from understudy.errors import BundleError, shown
+from understudy.mechanisms.base import available_mechanisms, make
 from understudy.paths import as_path
+from understudy.players.measuring import one_way
 from understudy.privacy import Measurement, Residual
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
@@ -28,8 +29,10 @@ from understudy.privacy.residuals import joint_event
 from understudy.privacy.wide import tail
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
+from understudy.tally import CodedRows
 
-UNKEPT = ("tilt ", "discriminator ")  # charges whose noisy sums are used up in training
+UNKEPT = "discriminator "  # charges whose noisy sums are used up in training begin so
+NOTHING = "there is none"  # in the place of a detail, where a check does not apply
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,22 @@ class Check:
     holds: bool
     detail: str
 
+    @property
+    def applies(self) -> bool:
+        """Whether there is anything to check."""
+        return self.detail != NOTHING
+
+
+def _more(files: int) -> str:
+    return "1 more file, which no manifest lists" if files == 1 else f"{files} more files, which no manifest lists"
+
 
 def verify(folder: str | Path) -> list[Check]:
     """Every check of a bundle; the bundle is sound when all hold. Raises BundleError if it cannot be opened."""
     place = as_path(folder, "the release's folder", BundleError)
     release = Release.load(place)  # file hashes are checked here
     strangers = sorted(file.name for file in place.iterdir() if file.name not in (*release.files, "manifest.json", ATTACHMENT))
-    detail = f"{len(release.files)} files, SHA-256" if not strangers else f"{len(strangers)} more files that no manifest lists"
+    detail = f"{len(release.files)} files, SHA-256" if not strangers else _more(len(strangers))
     checks = [Check("the files are those that the manifest lists, and no others", not strangers, detail)]
     for claim, look in (
         ("the schema and the workload are those that the manifest names", _schema),
@@ -135,7 +147,7 @@ def _certificate(release: Release) -> tuple[bool, str]:
     if not _rows_are_as_released(release, rows):
         return False, "the number of rows it uses is not the one that was released"
     again = certificate(c.noisy_largest_error, sigma, rows["count"], ev.written(rows["sigma"]), release.workload.size)
-    return again == c, f"alpha {c.shown} at {c.confidence:.0%}"
+    return again == c, f"{c.bound}, {c.confidence:.0%} sure"
 
 
 def _report(release: Release, place: Path) -> tuple[bool, str]:
@@ -169,6 +181,8 @@ def _noise(release: Release) -> tuple[bool, str]:
     if [e.what for e in charged].count("certify") != 1 or charged[-1].what != "certify":
         return False, "a release is certified once, at its end"
     unkept = [e.l2_squared for e in charged if e.what.startswith(UNKEPT)]
+    if unkept and (name := _not_installed(release)):
+        return False, f"charges without a measurement cannot be checked, as the mechanism {name} is not installed here"
     if unkept and unkept != _unkept(release):
         return False, "charges without a measurement are not those that the mechanism makes"
     measured = [e for e in charged[:-1] if not e.what.startswith(UNKEPT)]
@@ -185,17 +199,29 @@ def _noise(release: Release) -> tuple[bool, str]:
             return False, "a measured table does not add up to the number of rows"
     if not _residuals_are_as_charged(release, neighbours):
         return False, "the residuals are not those that were charged"
-    return not gaussians, f"{len(release.measurements)} measurements" if not gaussians else "a charged measurement is missing"
+    if not gaussians:
+        return True, f"{len(release.measurements)} measurements"
+    name = _not_installed(release)
+    return False, "a charged measurement is missing" + (f", and the mechanism {name} is not installed here" if name else "")
 
 
 def _model(release: Release) -> tuple[bool, str]:
     """Answers of rows and model differ by no more than drawing does, but with a chance of 1e-9 (Hoeffding over all queries)."""
     if release.model is None:
-        return True, "there is none"
-    reach = math.sqrt(math.log(2e9 * release.workload.size) / (2 * len(release.codes)))
-    counted = zip(release.workload, release.answers().counts, strict=True)
-    gap = max(float(np.abs(counts.dense() / len(release.codes) - release.model.shares(part)).max(initial=0)) for part, counts in counted)
+        return True, NOTHING
+    model, rows = release.model, CodedRows(release.codes, release.schema.shape)
+    asked = [part for part in release.workload if model.answers(part)]
+    # The model need not know every class of queries; of what it cannot answer it still has the columns.
+    asked += one_way(release.schema) if len(asked) < len(release.workload) else []
+    reach = math.sqrt(math.log(2e9 * sum(part.size for part in asked)) / (2 * len(release.codes)))
+    gap = max(float(np.abs(part.counts(rows).dense() / len(release.codes) - model.shares(part)).max(initial=0)) for part in asked)
     return gap <= reach, f"{release.model.chances.rows:,} relaxed rows, answers differ by {gap:.2g}"
+
+
+def _not_installed(release: Release) -> str:
+    """The name of the mechanism of the manifest, as a message quotes it, if nothing here goes by it."""
+    name = release.manifest["mechanism"]["name"]
+    return "" if name in available_mechanisms() else shown(name)
 
 
 def _unkept(release: Release) -> list[int]:

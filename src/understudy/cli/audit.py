@@ -15,8 +15,8 @@ from rich.table import Table
 from understudy.audit.rows import Row, breaches
 from understudy.audit.running import plan, run
 from understudy.bundle.attachment import attach, check_can_attach, statement
-from understudy.cli.plain import err, json_option, out, speaks_plainly
-from understudy.cli.progress import RichWatcher
+from understudy.cli.plain import json_option, out, speaks_plainly
+from understudy.progress import on_screen
 
 PROCESSES = 2
 
@@ -28,7 +28,10 @@ PROCESSES = 2
 @json_option
 @speaks_plainly
 def audit(mechanism: str | None, quick: bool, folder: str | None, as_json: bool) -> None:
-    """Try to break this build's privacy claims on invented tables: replays on neighbours, exact laws, many draws."""
+    """Try to break this build's privacy claims on invented tables.
+
+    Replays on neighbours, exact laws, many draws. Needs no data and costs nothing.
+    """
     if folder is not None:
         check_can_attach(Path(folder), mechanism)
     rows = _run(mechanism, quick, quiet=as_json)
@@ -52,7 +55,7 @@ def _run(mechanism: str | None, quick: bool, quiet: bool) -> list[Row]:
     """All rows, in the order of the plan."""
     checks = plan(mechanism, quick)
     found: dict[int, Row] = {}
-    with RichWatcher(err, quiet=quiet) as watcher:
+    with on_screen(not quiet) as watcher:
         watcher.stage("auditing", len(checks))
         for place, row in run(mechanism, quick, min(PROCESSES, os.cpu_count() or 1)):
             found[place] = row

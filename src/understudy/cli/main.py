@@ -2,15 +2,17 @@
 
 Exit codes: 0 done; 1 a bundle failed verification, an audit found a breach, or something unexpected; 2 the request is wrong
 and nothing was charged; 3 the budget does not allow it; 4 the ledger is damaged; 5 a release died and
-its budget is spent; 130 interrupted.
+its budget is spent; 6 what was made is whole, but kept in another place than was named; 130 interrupted.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
-from dataclasses import asdict, fields
+from collections.abc import Sequence
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,26 +24,32 @@ from rich.table import Table
 import understudy
 from understudy import demo as demo_population
 from understudy.bundle.export import export_csv
+from understudy.bundle.keeping import rescued, try_file
 from understudy.bundle.release import Release, prepare_folder
+from understudy.bundle.remarks import about_joining, about_small, joins_first
 from understudy.bundle.verify import verify as verify_bundle
 from understudy.cli.audit import audit
-from understudy.cli.plain import err, json_option, out, speaks_plainly
-from understudy.cli.progress import RichWatcher
+from understudy.cli.mechanisms import mechanisms
+from understudy.cli.plain import check_there, json_option, out, remark, speaks_plainly
 from understudy.cli.sample import sample
-from understudy.errors import BundleError, ParameterError, ReleaseFailed
+from understudy.errors import ParameterError
 from understudy.front_door import check_columns
 from understudy.front_door import release as make_release
 from understudy.learning.learn import learn as learn_rule
 from understudy.learning.learned import Learned
-from understudy.mechanisms.base import available_mechanisms
 from understudy.plan import plan as make_plan
-from understudy.privacy import Budget, FileLedger
+from understudy.privacy import Budget, FileLedger, TableLedger
 from understudy.privacy.accountant import Cost
-from understudy.privacy.budget import exact
-from understudy.privacy.ledger import EARLY, Statement, describe_budget
+from understudy.privacy.budget import exact, most_epsilon
+from understudy.privacy.ledger import EARLY, Statement, describe_budget, describe_left, shown
+from understudy.progress import on_screen
 from understudy.queries.workload import Workload, marginals
-from understudy.schema import Moment, Number, Schema
+from understudy.schema import Schema
 from understudy.schema.items import ItemColumns
+from understudy.schema.schema import words_of
+
+IN_SENTENCES = ("alpha", "alpha_people", "confidence", "small_groups", "remarks", "joins_first")
+MOST_REMARKS = 12
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -51,6 +59,7 @@ def main() -> None:
 
 
 main.add_command(audit)
+main.add_command(mechanisms)
 main.add_command(sample)
 
 
@@ -75,7 +84,10 @@ main.add_command(sample)
 @json_option
 @speaks_plainly
 def release(folder: str, as_json: bool, data: str, schema: str, workload: str | None, parameters: tuple[str, ...], **options: Any) -> None:
-    """Release a stand-in for DATA: a CSV or Parquet file, or a glob in quotes."""
+    """Release a stand-in for a sensitive table.
+
+    DATA is a CSV or Parquet file, or a glob in quotes.
+    """
     described = Schema.load(schema)
     asked = Workload.parse(workload, described) if workload is not None else None
     _release(Path(folder), as_json, data, schema=described, workload=asked, parameters=_parameters(parameters), **options)
@@ -85,17 +97,21 @@ def _release(folder: Path, as_json: bool, data: Any, **options: Any) -> Release:
     ours = not folder.exists()
     prepare_folder(folder)
     try:
-        with RichWatcher(err, quiet=as_json) as watcher:
-            made = make_release(data, watcher=watcher, **options)
+        made = make_release(data, progress=not as_json, out=folder, **options)
     except BaseException:
         if ours:  # and still empty: nothing should look like a release that is none
             with contextlib.suppress(OSError):
                 folder.rmdir()
         raise
     try:
-        made.save(folder)
-    except BundleError as problem:
-        raise ReleaseFailed(f"{problem} The release had been made, so its whole budget counts as spent.") from None
+        with on_screen(not as_json) as watcher:
+            watcher.stage("saving", 1)
+            made.save(folder)
+            watcher.step()
+    except Exception as problem:  # of a disk that filled up, became read-only or went away; or of memory
+        # A folder that was refused was not written to: what is there is somebody else's.
+        _clear(folder, () if isinstance(problem, ParameterError) else (*made.files, "manifest.json"), ours)
+        raise rescued(made.save, folder, "The release", problem) from None
     except KeyboardInterrupt as stop:
         stop.add_note(f"The release had been made and its whole budget counts as spent, but {str(folder)!r} is not a whole release.")
         raise
@@ -104,12 +120,42 @@ def _release(folder: Path, as_json: bool, data: Any, **options: Any) -> Release:
         return made
     table = Table(show_header=False, box=None)
     for name, value in _summary(made, folder).items():
-        if value is not None:
-            table.add_row(f"[bold]{name}[/bold]", escape(str(value)))
+        if value is not None and name not in IN_SENTENCES:
+            table.add_row(f"[bold]{name.replace('_', ' ')}[/bold]", escape(_brief(value)))
     out.print(table)
-    out.print(str(made.certificate), style="green", markup=False)
+    _say(made)
     out.print(f"Open {folder / 'report.html'}; check it with: understudy verify {folder}", markup=False, soft_wrap=True)
     return made
+
+
+def _clear(folder: Path, written: Sequence[str], ours: bool) -> None:
+    """Take away what was written of a release that could not be written whole: it takes room, and is none."""
+    with contextlib.suppress(OSError):
+        for name in written:
+            (folder / name).unlink(missing_ok=True)
+        if ours:
+            folder.rmdir()
+
+
+def _brief(value: Any) -> str:
+    """A value for people: four digits; the exact one is in --json and in the manifest."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _say(made: Release) -> None:
+    """How good it is, and what to look at."""
+    out.print(str(made.certificate), style="green", markup=False, highlight=False, soft_wrap=True)
+    if made.small_groups:
+        out.print(about_small(made.small_groups), markup=False, highlight=False, soft_wrap=True)
+    if made.remarks:
+        out.print("To look at, from the released values (this costs nothing):", markup=False)
+    for told in made.remarks[:MOST_REMARKS]:
+        out.print(f"- {told}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+    if len(made.remarks) > MOST_REMARKS:
+        out.print(f"- and {len(made.remarks) - MOST_REMARKS} more, in the report.", style="yellow", markup=False)
+    joining = about_joining(joins_first(made.schema))
+    if joining:
+        out.print(joining, markup=False, highlight=False, soft_wrap=True)
 
 
 def _summary(made: Release, folder: Path) -> dict[str, Any]:
@@ -127,7 +173,11 @@ def _summary(made: Release, folder: Path) -> dict[str, Any]:
         "neighbours": manifest["neighbours"],
         "ledger": manifest["ledger"],
         "alpha": float(made.certificate.shown),
+        "alpha_people": made.certificate.people,
         "confidence": made.certificate.confidence,
+        "small_groups": [asdict(group) for group in made.small_groups],
+        "remarks": [asdict(told) for told in made.remarks],
+        "joins_first": joins_first(made.schema),
     }
 
 
@@ -161,7 +211,10 @@ def _parameters(given: tuple[str, ...]) -> dict[str, Any]:
 @json_option
 @speaks_plainly
 def plan(as_json: bool, parameters: tuple[str, ...], **options: Any) -> None:
-    """Say what a release would do and how good it can be. Needs no data and costs nothing."""
+    """Say what a release would do and how good it can be.
+
+    Needs no data and costs nothing.
+    """
     made = make_plan(options.pop("schema"), parameters=_parameters(parameters), **options)
     if as_json:
         print(json.dumps(asdict(made)))
@@ -177,13 +230,19 @@ def plan(as_json: bool, parameters: tuple[str, ...], **options: Any) -> None:
     row("queries", f"{made.queries:,}")
     row("budget", f"rho {made.rho:.4g} (delta {made.delta:.3g})")
     if made.noise is not None and made.largest_error is not None:
-        row("noise of a measured count", f"{made.noise:.4f} of all rows")
-        row("largest error to expect", f"about {made.largest_error:.4f} (a rule of thumb; the release has a certificate)")
+        rows = options["rows"]
+        row("noise of a measured count", f"about {made.noise * rows:,.0f} people ({_share(made.noise)})")
+        largest = f"about {made.largest_error * rows:,.0f} of {rows:,} people ({_share(made.largest_error)})"
+        row("largest error to expect", f"{largest}; a rule of thumb, the release has a certificate")
     if made.seconds is not None and made.memory is not None:
         row("CPU time and memory", f"about {made.seconds:.0f} s and {made.memory / 1e9:.1f} GB")
     out.print(table)
     for warning in made.warnings:
         out.print(f"Warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
+def _share(share: float) -> str:
+    return "more than all rows" if share > 1 else f"{share:.2%} of all rows"
 
 
 @main.command()
@@ -209,16 +268,18 @@ def plan(as_json: bool, parameters: tuple[str, ...], **options: Any) -> None:
 @json_option
 @speaks_plainly
 def learn(table: str, unsigned: bool, attributes: tuple[str, ...], file: str | None, as_json: bool, **options: Any) -> None:
-    """Learn a rule that answers a yes/no question about the rows of TABLE."""
+    """Learn a rule that answers a yes/no question about a table.
+
+    TABLE is a CSV or Parquet file, or a glob in quotes.
+    """
     if file is not None:
         _prepare_file(Path(file))
-    with err.status("Learning …"):  # seen on a terminal only
-        made = learn_rule(table, attributes=attributes or None, signed=not unsigned, **options)
+    made = learn_rule(table, attributes=attributes or None, signed=not unsigned, progress=not as_json, **options)
     if file is not None:
         try:
-            made.save(file)
-        except BundleError as problem:
-            raise ReleaseFailed(f"{problem} The rule had been learnt, so its whole budget counts as spent.") from None
+            _save_rule(made, Path(file))
+        except Exception as problem:
+            raise rescued(made.save, Path(file), "The rule", problem) from None
     if as_json:
         print(json.dumps({**made.to_dict(), "file": file}))
         return
@@ -229,13 +290,26 @@ def learn(table: str, unsigned: bool, attributes: tuple[str, ...], file: str | N
         out.print(f"Wrote {file}; in Python, understudy.Learned.load({file!r}).predict(table) applies it.", markup=False, soft_wrap=True)
 
 
+def _save_rule(made: Learned, place: Path) -> None:
+    """Write a rule to a new file, whole or not at all; what somebody put there meanwhile is theirs."""
+    try:
+        place.open("xb").close()
+    except OSError as problem:
+        raise ParameterError(f"The rule cannot be written to {str(place)!r} ({problem.strerror}).") from None
+    try:
+        made.save(place)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            place.unlink(missing_ok=True)
+        raise
+
+
 def _prepare_file(place: Path) -> None:
     """Refuse a place that cannot be written before a budget is spent on what could not be saved."""
-    if place.exists():
+    if os.path.lexists(place):
         raise ParameterError(f"The file {str(place)!r} exists; name a new one.")
     try:
-        place.touch()
-        place.unlink()
+        try_file(place)
     except OSError as problem:
         raise ParameterError(f"The file {str(place)!r} cannot be written ({problem.strerror}); name another one.") from None
 
@@ -265,7 +339,7 @@ def _learnt(made: Learned) -> dict[str, str]:
 @json_option
 @speaks_plainly
 def demo(folder: str, epsilon: str, mechanism: str, as_json: bool) -> None:
-    """Release a stand-in for a fictional population of 20,000 people."""
+    """Release a stand-in for 20,000 fictional people."""
     place = Path(folder)
     prepare_folder(place)
     table, described = demo_population.write(place / "sensitive")
@@ -281,15 +355,23 @@ def demo(folder: str, epsilon: str, mechanism: str, as_json: bool) -> None:
 @json_option
 @speaks_plainly
 def verify(folder: str, as_json: bool) -> None:
-    """Check a release FOLDER: files, accounting, rows, answers, certificate. Needs no sensitive data."""
-    checks = verify_bundle(folder)
+    """Check a release folder without the sensitive table.
+
+    Files, accounting, rows, answers, certificate and report of FOLDER must fit each other.
+    """
+    check_there(folder)
+    with on_screen(False if as_json else None) as watcher:
+        watcher.stage("verifying", 1)
+        checks = verify_bundle(folder)
+        watcher.step()
     sound = all(check.holds for check in checks)
     if as_json:
         print(json.dumps({"sound": sound, "checks": [vars(check) for check in checks]}))
     else:
         table = Table(box=None, show_header=False)
         for check in checks:
-            table.add_row("[green]ok[/green]" if check.holds else "[red]NO[/red]", check.claim, f"[dim]{escape(check.detail)}[/dim]")
+            mark = "[red]NO[/red]" if not check.holds else "[green]ok[/green]" if check.applies else "–"
+            table.add_row(mark, check.claim, f"[dim]{escape(check.detail)}[/dim]")
         out.print(table)
         out.print("The release is sound." if sound else "The release does NOT hold together.", style="green" if sound else "bold red")
     sys.exit(0 if sound else 1)
@@ -302,7 +384,11 @@ def verify(folder: str, as_json: bool) -> None:
 @json_option
 @speaks_plainly
 def export(folder: str, file: str, raw: bool, as_json: bool) -> None:
-    """Write the rows of a release FOLDER as CSV; text that a spreadsheet would run gets a single quote in front."""
+    """Write the rows of a release folder as CSV.
+
+    Text in FOLDER that a spreadsheet would run gets a single quote in front.
+    """
+    check_there(folder)
     rows = export_csv(folder, file, raw=raw)
     if as_json:
         print(json.dumps({"file": file, "rows": rows, "raw": raw}))
@@ -311,37 +397,34 @@ def export(folder: str, file: str, raw: bool, as_json: bool) -> None:
 
 
 @main.command()
-@json_option
-@speaks_plainly
-def mechanisms(as_json: bool) -> None:
-    """List the mechanisms."""
-    found = available_mechanisms()
-    if as_json:
-        facts = [(name, kind.summary, kind.reference, [f.name for f in fields(kind)]) for name, kind in found.items()]
-        print(json.dumps([dict(zip(("name", "summary", "reference", "parameters"), fact, strict=True)) for fact in facts]))
-        return
-    table = Table(box=None)
-    for heading in ("name", "what it does", "--set", "reference"):
-        table.add_column(heading, no_wrap=heading == "name")  # a name that is cut cannot be asked for
-    table.add_row("auto", "the best of these for the schema and workload; the default", "", "")
-    for name, kind in found.items():
-        table.add_row(name, kind.summary, ", ".join(f.name for f in fields(kind)), kind.reference)
-    out.print(table)
-
-
-@main.command()
 @click.argument("path")
 @click.option("--limit-epsilon", help="Set the most that may ever be spent, as epsilon (with --limit-delta).")
 @click.option("--limit-delta", help="The delta of the limit.")
+@click.option("--delta", help="Say what is left for a release at this delta; the limit's if not given.")
 @click.option("--add-rho", help="Write down a charge that the ledger lacks, with --why: it can add to what is spent, never take from it.")
 @click.option("--why", help="What the added charge was for.")
+@click.option("--new-table", is_flag=True, help="Say that PATH is another table than the one its inode was known for.")
 @json_option
 @speaks_plainly
-def budget(path: str, limit_epsilon: str | None, limit_delta: str | None, add_rho: str | None, why: str | None, as_json: bool) -> None:
-    """Show what was spent on a dataset. PATH is a ledger, or the data file it is kept beside."""
-    if not path.endswith(".jsonl") and not Path(path).exists() and not any(c in path for c in "*?["):
+def budget(
+    path: str,
+    limit_epsilon: str | None,
+    limit_delta: str | None,
+    delta: str | None,
+    add_rho: str | None,
+    why: str | None,
+    new_table: bool,
+    as_json: bool,
+) -> None:
+    """Show what was spent on a dataset. PATH is a ledger, or the data whose ledgers are wanted."""
+    if not path.endswith(".jsonl") and not os.path.exists(path) and not any(c in path for c in "*?["):
         raise ParameterError(f"There is no file {path!r}; give a data file, a glob, or a ledger.")
-    ledger = FileLedger(path) if path.endswith(".jsonl") else FileLedger.beside(path)
+    table = None if path.endswith(".jsonl") else TableLedger.at(path, remark)
+    ledger = table or FileLedger(path)
+    if new_table:
+        if table is None:
+            raise ParameterError("--new-table is said of a data file, not of a ledger.")
+        table.set_apart()
     if (limit_epsilon is None) != (limit_delta is None):
         raise ParameterError("A limit needs both --limit-epsilon and --limit-delta.")
     if limit_epsilon is not None:
@@ -350,41 +433,76 @@ def budget(path: str, limit_epsilon: str | None, limit_delta: str | None, add_rh
         raise ParameterError("A charge is added with both --add-rho and --why.")
     if add_rho is not None and why:
         ledger.add(why, exact(add_rho, "rho"))
-    _show(ledger.read(), ledger, as_json)
+    ledgers = [FileLedger(path)] if table is None else table.ledgers()
+    # A table that was just said to be another one need not have a ledger.
+    states = [(Statement() if new_table and not os.path.exists(one.path) else one.read(), one) for one in ledgers]
+    asked = None if delta is None else Budget.of(epsilon=1, delta=delta).delta
+    if as_json:
+        first, *others = [_facts(*one, asked) for one in states]
+        print(json.dumps({**first, "others": others}))
+        return
+    for state, one in states:
+        if len(states) > 1:
+            out.print(f"Ledger {shown(str(one.path))}:", markup=False, soft_wrap=True)
+        _show(state, asked)
+    if _share_a_charge([state for state, _ in states]):
+        out.print(
+            "A release of several files is charged to each of their ledgers: the same line in two ledgers is one release.", markup=False
+        )
 
 
-def _show(state: Statement, ledger: FileLedger, as_json: bool) -> None:
+def _share_a_charge(states: Sequence[Statement]) -> bool:
+    """Whether two ledgers hold what may be one charge; each has a clock time of its own."""
+    seen = [{(charge.label, charge.events) for charge in state.charges} for state in states]
+    return any(one & other for i, one in enumerate(seen) for other in seen[:i])
+
+
+def _facts(state: Statement, ledger: FileLedger, asked: Fraction | None) -> dict[str, Any]:
+    delta, total, limit = _reading(state)
+    charges = [
+        {"time": c.time, "label": c.label, "rho": float(c.cost.rho), "curve": c.cost.curve is not None, "ended": c.ended}
+        for c in state.charges
+    ]
+    facts = {"ledger": str(ledger.path), "neighbours": state.neighbours, "limit": limit, "charges": charges}
+    shown = float(total) if total is not None else None
+    left = None
+    if state.left is not None:
+        left = {"epsilon": float(most_epsilon(state.left, asked or delta) or 0), "delta": float(asked or delta)}
+    return {**facts, "rho": float(state.spent.rho), "epsilon": shown, "delta": float(delta), "left": left, "notes": state.notes}
+
+
+def _reading(state: Statement) -> tuple[Fraction, Fraction | None, str | None]:
+    """(the delta to read a ledger at, its epsilon there, its limit in words)."""
     delta = state.limit.delta if state.limit and state.limit.delta else Fraction(1, 10**9)
     total = state.spent.epsilon_at(delta)
     limit = describe_budget(state.limit) if state.limit else None
-    if as_json:
-        charges = [
-            {"time": c.time, "label": c.label, "rho": float(c.cost.rho), "curve": c.cost.curve is not None, "ended": c.ended}
-            for c in state.charges
-        ]
-        shown = float(total) if total is not None else None
-        facts = {"ledger": str(ledger.path), "neighbours": state.neighbours, "limit": limit, "charges": charges}
-        print(json.dumps({**facts, "rho": float(state.spent.rho), "epsilon": shown, "delta": float(delta), "notes": state.notes}))
-        return
+    return delta, total, limit
+
+
+def _show(state: Statement, asked: Fraction | None) -> None:
+    delta, total, limit = _reading(state)
     table = Table(box=None)
     for heading in ("when", "what", "rho", "how it ended"):
         table.add_column(heading)
     for charge in state.charges:
         ended = "begun and not finished" if charge.ended is None else "ended early" if charge.ended == EARLY else charge.ended
         table.add_row(_when(charge.time), escape(charge.label), _rho(charge.cost), escape(ended))
-    out.print(table)
+    out.print(table if state.charges else "Nothing was spent yet.")
     if any(charge.ended is None for charge in state.charges):
         out.print("What has begun and not finished is still running, or was killed; it counts in full either way.", markup=False)
     epsilon = f"epsilon {float(total):.6g}" if total is not None else "no finite epsilon"
     if total is None and state.spent.delta >= delta:
-        epsilon = (
-            f"no epsilon, because charges with a delta of {float(state.spent.delta):.3g} in all were made (ask with a larger --delta),"
-        )
+        epsilon = f"no epsilon: charges of delta {float(state.spent.delta):.3g} in all were made (a larger --limit-delta would count them),"
     out.print(
         f"Spent in all: {epsilon} at delta {float(delta):.3g} (rho {_rho(state.spent)}, {state.neighbours or 'no charges yet'}).",
         markup=False,
     )
+    if state.charges:
+        out.print("A release names its epsilon at its own delta; here all are read at this one, and a smaller delta makes epsilon larger.")
     out.print(f"Limit: {limit}." if limit else "Limit: none; set one with --limit-epsilon and --limit-delta.", markup=False)
+    if state.left is not None:
+        left = describe_left(state.left, asked or delta)
+        out.print(f"Left: about {left}; a release at a larger delta gets less (see --delta).", markup=False)
     for note in state.notes:
         out.print(f"Note: {note}.", markup=False)
 
@@ -413,7 +531,10 @@ def schema() -> None:
 @json_option
 @speaks_plainly
 def check(path: str, data: str | None, as_json: bool) -> None:
-    """Check the schema file PATH and, with DATA, that the table has its columns (no row is read)."""
+    """Check a schema file, and that a table has its columns.
+
+    PATH is the schema; DATA, if given, is the table. No row is read.
+    """
     described = Schema.load(path)
     if data is not None:
         check_columns(data, described)
@@ -422,32 +543,46 @@ def check(path: str, data: str | None, as_json: bool) -> None:
         return
     pairs = marginals(described, k=min(2, len(described)))
     if as_json:
-        columns = [{"name": c.name, "kind": c.kind, "codes": c.size, "missing": c.missing, "other": c.other} for c in described]
-        print(json.dumps({"columns": columns, "domain_size": str(described.domain_size), "sha256": described.digest}))
+        columns = [
+            {"name": c.name, **words_of(c), "kind": c.kind, "codes": c.size, "missing": c.missing, "other": c.other} for c in described
+        ]
+        print(
+            json.dumps({**words_of(described), "columns": columns, "domain_size": str(described.domain_size), "sha256": described.digest})
+        )
         return
-    table = Table(box=None)
-    for heading in ("column", "kind", "codes", "first", "last"):
-        table.add_column(heading)
-    for column in described:
-        labels = (escape(column.label(code)) for code in (0, column.size - 1))
-        table.add_row(escape(column.name), column.kind, f"{column.size:,}", *labels)
-    out.print(table)
+    _show_columns(described)
     out.print(
         f"{len(described)} columns, {described.domain_size:,} possible records, {pairs.size:,} cells in all 2-way marginals.", markup=False
     )
-    for column in described:
-        if not column.missing and not column.other and not isinstance(column, Number | Moment):
-            out.print(f"Note: cells of {column.name!r} that are missing or not listed will count as {column.label(0)!r}.", markup=False)
-        elif not column.missing and not column.other:
-            out.print(f"Note: cells of {column.name!r} that are missing or unreadable will count as {column.label(0)!r}.", markup=False)
     if any(not column.missing and not column.other for column in described):
         out.print("Declare missing: true or other: true for a column where such cells occur.", markup=False)
     out.print("The schema is fine" + (", and the table has its columns." if data is not None else "."), style="green", markup=False)
+
+
+def _show_columns(described: Schema) -> None:
+    """One table, which also says where cells go that are no value of their column."""
+    _show_words(described)
+    titled = any(column.title for column in described)
+    table = Table(box=None)
+    for heading in ("column", *(["title"] if titled else []), "kind", "codes", "first", "last", "missing", "other"):
+        table.add_column(heading, no_wrap=heading == "kind", overflow="fold")
+    for column in described:
+        labels = (escape(column.label(code)) for code in (0, column.values - 1, column.missing_code, column.other_code))
+        title = [escape(column.title)] if titled else []
+        table.add_row(escape(column.name), *title, column.kind, f"{column.size:,}", *labels)
+    out.print(table)
+    out.print("The last two columns: what missing cells, and cells of no value, count as.", markup=False)
+
+
+def _show_words(described: Schema) -> None:
+    for words in words_of(described).values():
+        out.print(" ".join(words.split()), markup=False, highlight=False)
 
 
 def _show_items(described: Schema, items: ItemColumns, checked: bool, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"items": len(items), "row": items.row, "item": items.item, "density": items.density, "sha256": described.digest}))
         return
+    _show_words(described)
     out.print(f"{len(items):,} items, in pairs ({items.row}, {items.item}). A pair whose item is not listed is ignored.", markup=False)
     out.print("The schema is fine" + (", and the table has these columns." if checked else "."), style="green", markup=False)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from functools import wraps
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO, cast
 
 import click
 from rich.console import Console
 
-from understudy.errors import UnderstudyError
+from understudy.errors import LedgerWarning, ParameterError, UnderstudyError, Unread
 
 out, err = Console(), Console(stderr=True)
 SPENDING = ("release", "learn", "demo")  # commands that charge a ledger
@@ -32,12 +35,17 @@ def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
     """Every failure is one sentence and an exit code; a traceback could show cells, so there is none."""
 
     @wraps(command)
+    @_to_whoever_listens()
     def run(*args: Any, **options: Any) -> None:
         as_json = bool(options.get("as_json"))
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, _interrupt)  # to be asked to stop is to be interrupted: the ledger gets its note
         try:
-            command(*args, **options)
+            with warnings.catch_warnings():
+                for remarked in (LedgerWarning, Unread):
+                    warnings.simplefilter("always", remarked)
+                warnings.showwarning = _noted(warnings.showwarning)
+                command(*args, **options)
         except UnderstudyError as problem:
             finish(problem.exit_code, str(problem), as_json)
         except KeyboardInterrupt as stop:
@@ -56,8 +64,72 @@ def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+class _Unforced:
+    """A stream whose reader may go away, as ``head`` does; what is written after that is dropped, and nothing else changes."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            return self._drop(len(text))
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._drop()
+
+    def _drop(self, length: int = 0) -> int:
+        # What the stream still holds goes there too, or the interpreter would fail to write it as it ends.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._stream.fileno())
+        os.close(nowhere)
+        return length
+
+
+@contextlib.contextmanager
+def _to_whoever_listens() -> Iterator[None]:
+    """A reader that closes its end has seen enough: the work goes on, and the exit code is the work's own."""
+    with contextlib.ExitStack() as stack:
+        for stream, redirect in ((sys.stdout, contextlib.redirect_stdout), (sys.stderr, contextlib.redirect_stderr)):
+            if stream is not None:
+                unforced = cast(TextIO, _Unforced(stream))
+                stack.enter_context(redirect(unforced))
+                stack.callback(unforced.flush)
+        yield
+
+
+def remark(sentence: str) -> None:
+    """Say a sentence and go on."""
+    err.print(f"Note: {sentence}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+
+
+def _noted(otherwise: Callable[..., None]) -> Callable[..., None]:
+    """Say what nobody reads, or no ledger remembers, as a note, where any other warning goes its own way."""
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, (LedgerWarning, Unread)):
+            remark(str(message))
+        else:
+            otherwise(message, category, *where, **more)
+
+    return show
+
+
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+
+
+def check_there(folder: str) -> None:
+    """Refuse a path that is mistyped: a script can then tell it from a bundle that is not sound."""
+    if not os.path.lexists(folder):
+        raise ParameterError(f"There is no release folder {folder!r}; check the path.")

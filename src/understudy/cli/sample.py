@@ -9,8 +9,9 @@ import click
 
 from understudy.bundle.export import write_table
 from understudy.bundle.release import Release
-from understudy.cli.plain import err, json_option, out, speaks_plainly
+from understudy.cli.plain import check_there, err, json_option, out, speaks_plainly
 from understudy.errors import ParameterError
+from understudy.privacy.certificate import round_up
 
 
 @click.command()
@@ -23,9 +24,13 @@ from understudy.errors import ParameterError
 @json_option
 @speaks_plainly
 def sample(folder: str, rows: int | None, where: str | None, file: str, raw: bool, seed: int | None, as_json: bool) -> None:
-    """Draw more rows from the model of the release in FOLDER; this costs no privacy and needs no sensitive table."""
+    """Draw more rows from the model of a release folder.
+
+    This costs no privacy and needs no sensitive table; FOLDER must hold a model.
+    """
     if rows is None and where is None:
         raise ParameterError("Say how many rows to draw, with --rows, or which, with --where.")
+    check_there(folder)
     released = Release.load(folder)
     drawn = released.sample(rows or 0, seed=seed) if where is None else released.sample_where(where, rows, seed=seed)
     written = write_table(drawn.table, Path(file), raw=raw)
@@ -36,13 +41,14 @@ def sample(folder: str, rows: int | None, where: str | None, file: str, raw: boo
         return
     if alpha is not None:
         sure = f"{released.certificate.confidence:.0%}"
-        out.print(f"{written:,} rows in {file}. Answers to the release's workload from them are off by at most {alpha:.4f}, {sure} sure.")
+        said = f"Answers to the release's workload from them are off by at most {round_up(100 * alpha)}% of all rows, {sure} sure."
+        out.print(f"{written:,} rows in {file}. {said}", markup=False, soft_wrap=True)
         return
-    out.print(f"{written:,} rows in {file}, where {drawn.means}.", markup=False)
+    out.print(f"{written:,} rows in {file}, where {drawn.means}.", markup=False, soft_wrap=True)
     out.print(
-        f"That holds for {drawn.share:.3%} of the model's rows, carried by about {drawn.carriers:,.0f} of the "
-        f"{released.model.chances.rows if released.model else 0:,} distributions it mixes. No row was drawn in vain.",
+        f"About {100 * drawn.share:.3g}% of all rows that the model stands for are such. They rest on about {drawn.carriers:,.0f} "
+        f"of the {released.model.chances.rows if released.model else 0:,} distributions that it mixes.",
         markup=False,
     )
     if drawn.doubtful:
-        err.print(drawn.doubtful, style="yellow", markup=False)
+        err.print(drawn.doubtful, style="yellow", markup=False, soft_wrap=True)

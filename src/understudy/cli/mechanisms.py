@@ -1,0 +1,80 @@
+"""``understudy mechanisms``: which there are, one line each; and all about one of them."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from dataclasses import asdict, fields
+from typing import Any
+
+import click
+
+from understudy.cli.plain import json_option, speaks_plainly
+from understudy.mechanisms.about import in_one_line, parameters_of, way
+from understudy.mechanisms.base import Mechanism, available_mechanisms, mechanism_of
+from understudy.mechanisms.choose import RULE
+
+WIDTH = 80
+AUTO = "the best of these for schema and workload; default"
+UNCONDITIONAL = "on nothing beside the proofs"
+
+
+@click.command()
+@click.argument("name", required=False)
+@json_option
+@speaks_plainly
+def mechanisms(name: str | None, as_json: bool) -> None:
+    """List the mechanisms, or say all about one of them.
+
+    With NAME: its parameters, their defaults and what they mean.
+    """
+    if name == "auto":
+        print(json.dumps({"name": "auto", "summary": RULE}) if as_json else "\n".join(_wrapped(f"auto: {RULE}.")))
+        return
+    if name is not None:
+        kind = mechanism_of(name)
+        print(json.dumps(_facts(kind)) if as_json else "\n".join(_page(kind)))
+        return
+    found = available_mechanisms()
+    if as_json:
+        facts = [(name, kind.summary, kind.reference, [f.name for f in fields(kind)]) for name, kind in found.items()]
+        print(json.dumps([dict(zip(("name", "summary", "reference", "parameters"), fact, strict=True)) for fact in facts]))
+        return
+    longest = max(map(len, found))
+    for name, line in {"auto": AUTO, **{name: in_one_line(kind) for name, kind in found.items()}}.items():
+        print(f"{name:<{longest}}  {line}")
+    print("\nFor parameters, defaults and what they mean: understudy mechanisms NAME")
+
+
+def _facts(kind: type[Mechanism]) -> dict[str, Any]:
+    return {
+        "name": kind.name,
+        "summary": kind.summary,
+        "way": way(kind),
+        "reference": kind.reference,
+        "relations": [str(relation) for relation in kind.relations],
+        "conditional_on": kind.conditions or None,
+        "parameters": [asdict(parameter) for parameter in parameters_of(kind)],
+    }
+
+
+def _page(kind: type[Mechanism]) -> list[str]:
+    said = {
+        "way": way(kind),
+        "reference": kind.reference,
+        "neighbours": " or ".join(kind.relations),
+        "conditional": kind.conditions or UNCONDITIONAL,
+    }
+    lines = [*_wrapped(f"{kind.name}: {kind.summary}."), ""]
+    for name, text in said.items():
+        lines += _wrapped(f"{name:<13}{text}", under=13)
+    found = parameters_of(kind)
+    lines += ["", "Parameters, as in: understudy release --set NAME=VALUE (Python: parameters=)" if found else "It has no parameters."]
+    for parameter in found:
+        lines += ["", f"  {parameter.name}: {parameter.kind}; {parameter.usual}", *_wrapped(f"    {parameter.meaning}", under=4)]
+    return lines
+
+
+def _wrapped(line: str, under: int = 0) -> list[str]:
+    """At most 80 columns; what continues a line stands under its text."""
+    return textwrap.wrap(line, WIDTH, subsequent_indent=" " * under, break_on_hyphens=False)
