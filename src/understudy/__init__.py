@@ -16,6 +16,7 @@ The rooms, in the order the data flows (``docs/design.md`` has the reasons):
     learning/        ``learn()``: a private rule that predicts a yes/no label; estimators for scikit-learn
     plan.py          ``plan()``: what to expect, before anything is spent
     project.py       ``project()``: rows from noisy tables that come from elsewhere
+    compiled.py      kernels that Numba compiles on first use;  progress.py  what is seen of long work
     tally.py         counting coded rows: the two verbs of sources and of released rows
     fence.py         names every side door around the privacy room
     checks.py        the conformance kit;  discovery.py  finds what a folder holds
@@ -31,6 +32,7 @@ from understudy.errors import (
     BundleError,
     InputError,
     LedgerDamaged,
+    LedgerWarning,
     NotSupported,
     ParameterError,
     ReleaseFailed,
@@ -65,6 +67,7 @@ __all__ = [
     "InputError",
     "Learned",
     "LedgerDamaged",
+    "LedgerWarning",
     "Literal",
     "Marginal",
     "Measurement",

@@ -18,14 +18,19 @@ import numpy as np
 import pyarrow as pa
 
 from understudy import sources
+from understudy.bundle.release import Release
+from understudy.bundle.verify import verify
 from understudy.discovery import classes_in
-from understudy.errors import BudgetRefused
+from understudy.errors import BudgetRefused, InputError, UnderstudyError
+from understudy.front_door import release
 from understudy.game import NoWatcher, Played
+from understudy.mechanisms.about import meanings
 from understudy.mechanisms.base import Brief, Mechanism
-from understudy.privacy import Budget, Measurement, Meter, ProcessLedger
+from understudy.privacy import Budget, FileLedger, Measurement, Meter, ProcessLedger
 from understudy.privacy.accountant import total_cost
 from understudy.queries.base import Neighbours, QueryClass
-from understudy.queries.symmetric import Literal, all_of, any_of, parity
+from understudy.queries.relaxed import Chances
+from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, parity
 from understudy.queries.workload import Workload, explicit, marginals, part_from_dict
 from understudy.schema import Schema
 from understudy.sources.base import Source
@@ -33,6 +38,7 @@ from understudy.sources.memory import MemorySource
 from understudy.tally import CodedRows
 
 SMALL = Schema.from_domain({"a": 3, "b": 4, "c": 2})
+WIDE = Schema.from_domain({"a": 300, "b": 300, "c": 200})  # all columns together have more cells than one array holds
 FIRST = Schema.from_domain({"a": 3})
 BASKET = Schema.items(["a", "b", "c"])
 
@@ -75,6 +81,9 @@ def _is_frozen(kind: type[Mechanism], parameters: dict[str, object]) -> None:
     assert dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen, "it must be a frozen dataclass"  # type: ignore[attr-defined]
     assert all(f.kw_only for f in dataclasses.fields(kind)), "its parameters must be keyword-only"
     assert all((kind.name, kind.summary, kind.reference, kind.__doc__)), "name, summary, reference and docstring must be given"
+    told = meanings(kind)
+    silent = [f.name for f in dataclasses.fields(kind) if not told.get(f.name)]
+    assert not silent, f"its docstring must say what these parameters mean, under Attributes: {', '.join(silent)}"
     assert all(len(reason) > 10 for reason in kind.exempt.values()), "an exemption needs a reason"
 
 
@@ -133,6 +142,44 @@ def _spends_within(kind: type[Mechanism], parameters: dict[str, object]) -> None
         assert counted > 0.9 * rho, f"only {float(counted / rho):.0%} of the budget was used"
 
 
+# ---------------------------------------------------------------------- mechanisms x query classes x relations
+
+
+def crossings(classes: dict[str, type[QueryClass]], seed: int = 0) -> Iterator[Workload]:
+    """Workloads to cross mechanisms with: each example of each class by itself, then beside all pairs of columns, and wide tables."""
+    rng = np.random.default_rng(seed)
+    for kind in classes.values():
+        examples = tuple(kind.examples(SMALL, rng))
+        yield Workload(SMALL, tuple(dict.fromkeys([*marginals(SMALL, k=2), *examples])), f"pairs and {kind.kind}")
+        yield from (Workload(SMALL, (part,), kind.kind) for part in examples)
+    for kind in classes.values():
+        widest = max(kind.examples(WIDE, rng), key=lambda part: len(part.columns))
+        yield Workload(WIDE, (widest,), f"wide {kind.kind}")
+
+
+def check_crossing(mechanism: Mechanism, work: Workload, neighbours: Neighbours) -> bool:
+    """Raise AssertionError unless a request ends in a sound bundle or is refused before a charge; returns whether it was served."""
+    rows = np.minimum(small_table(300), np.asarray(work.schema.shape) - 1)
+    said = f"{mechanism.name} x {work.spec} x {neighbours}"
+    with tempfile.TemporaryDirectory() as name:
+        folder, ledger = Path(name) / "bundle", FileLedger(Path(name) / "ledger.jsonl")
+        settings = {"schema": work.schema, "epsilon": 1, "delta": "1e-6", "workload": work, "neighbours": neighbours, "rows": 500}
+        try:
+            made = release(rows, mechanism=mechanism, ledger=ledger, **settings)  # type: ignore[arg-type]
+        except UnderstudyError as problem:
+            spent = ledger.path.exists() and ledger.read().charges
+            assert not spent, f"{said}: its budget is spent, for nothing: {problem}"
+            assert isinstance(problem, InputError), f"{said}: it was refused, but not as a request that cannot be met: {problem}"
+            return False
+        assert len(ledger.read().charges) == 1, f"{said}: a release is charged once"
+        made.save(folder)
+        again = Release.load(folder)
+        assert again.workload == work and np.array_equal(again.codes, made.codes), f"{said}: another release was read back"
+        broken = [f"{check.claim} ({check.detail})" for check in verify(folder) if not check.holds]
+        assert not broken, f"{said}: its own verify rejects it: {'; '.join(broken)}"
+    return True
+
+
 # ---------------------------------------------------------------------- query classes
 
 
@@ -153,9 +200,31 @@ def check_query_class(kind: type[QueryClass], seed: int = 0) -> None:
         assert part.fits(SMALL), f"{kind.kind}: it does not fit the schema that it was made for"
         if max(part.columns, default=0) > 0:
             assert not part.fits(FIRST), f"{kind.kind}: it fits a schema that lacks some of its columns"
-        around = part.around(0)
-        assert isinstance(around, QueryClass) and set(around.columns) <= set(part.columns)
+        assert hash(part_from_dict(part.to_dict(SMALL), SMALL)) == hash(part), f"{kind.kind}: equal batches have different hashes"
+        _check_abilities(part, rows, counts)
         _check_sensitivity(part, rows, rng)
+
+
+def _check_abilities(part: QueryClass, rows: np.ndarray, counts: np.ndarray) -> None:
+    """What a class says it can do, it can do for every query and rightly: mechanisms ask once, before a budget is spent."""
+    for i in range(part.size):
+        around = part.around(i)
+        assert isinstance(around, QueryClass) and set(around.columns) <= set(part.columns), f"{part.kind}: around reads other columns"
+        assert part_from_dict(around.to_dict(SMALL), SMALL) == around, f"{part.kind}: what is around a query does not read back"
+    queries = [query for i in range(part.size) if (query := part.query(i)) is not None]
+    assert len(queries) in (0, part.size), f"{part.kind}: some queries can be taken apart and others cannot"
+    if queries:
+        alone = Symmetric(tuple(queries)).counts(CodedRows(rows, SMALL.shape)).dense()
+        assert np.array_equal(alone, counts), f"{part.kind}: a query by itself counts otherwise"
+    weighed = part.weights(rows[:, list(part.columns)], np.full(len(rows), 0.5))
+    assert np.allclose(weighed, counts / 2), f"{part.kind}: weights and counts disagree"
+    relaxed = part.relaxed()
+    if relaxed is not None:
+        starts = np.concatenate([[0], np.cumsum(SMALL.shape)]).astype(np.int64)
+        sure = np.zeros((int(starts[-1]), len(rows)), np.float32)
+        sure[(starts[:-1] + rows).ravel(), np.repeat(np.arange(len(rows)), len(SMALL))] = 1
+        expected = relaxed.answers(Chances(sure, starts)) * len(rows)
+        assert np.allclose(expected, counts, atol=0.01), f"{part.kind}: relaxed answers and counts disagree"
 
 
 def _check_sensitivity(part: QueryClass, rows: np.ndarray, rng: np.random.Generator) -> None:

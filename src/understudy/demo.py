@@ -53,7 +53,7 @@ SCHEMA: dict[str, Any] = {
             "income": {"cuts": [12000, 24000, 40000, 70000], "missing": True},
             "smoker": {"missing": True},
             "bmi": {"cuts": [18.5, 25, 30], "missing": True},
-            "last_visit": {"bins": 4},
+            "last_visit": {"resolution": "quarter"},
         },
     },
 }

@@ -11,7 +11,11 @@
     ├── LedgerDamaged             the ledger's hash chain is broken                       exit code 4
     ├── ReleaseFailed             a release died after its budget was reserved: it is spent   exit code 5
     │   └── NotCertified          a solver on private rows gave no proof that holds
+    ├── SavedElsewhere            what was made is whole, in another place than was named    exit code 6
     └── BundleError               a release folder is unreadable or fails verification    exit code 1
+
+    Unread                        a warning: something public was given that nobody reads
+    LedgerWarning                 a warning: what no ledger will remember, or know again
 
 Messages are sentences: what was called, what was given, what is allowed, what to do next. They
 never quote a cell of the sensitive table, because an error that depends on one person's cell is
@@ -19,6 +23,12 @@ a leak.
 """
 
 from __future__ import annotations
+
+import shlex
+import sys
+import warnings
+from fractions import Fraction
+from pathlib import Path
 
 MOST_SHOWN = 80
 
@@ -30,6 +40,10 @@ def shown(value: object) -> str:
     if isinstance(value, (str, bool, float)) or value is None or (isinstance(value, int) and abs(value) < 10**MOST_SHOWN):
         return repr(value)
     return f"something of type {type(value).__name__}"
+
+
+class Unread(UserWarning):
+    """Something public was given that nobody reads: a key of a schema, or columns of a table. Nothing is wrong, but look."""
 
 
 class UnderstudyError(Exception):
@@ -65,9 +79,17 @@ class NotSupported(InputError):
 
 
 class BudgetRefused(UnderstudyError):
-    """A charge would exceed the budget; the sentence names the cost and what is left."""
+    """A charge would exceed the budget; the sentence names the cost and what is left.
+
+    Attributes:
+        left: the rho that the limit still allows; None where it cannot be said.
+    """
 
     exit_code = 3
+
+    def __init__(self, sentence: str = "", left: Fraction | None = None) -> None:
+        super().__init__(sentence)
+        self.left = left
 
 
 class LedgerDamaged(UnderstudyError):
@@ -86,5 +108,32 @@ class NotCertified(ReleaseFailed):
     """A solver that ran on private rows gave no proof that holds; what was charged stays charged."""
 
 
+class SavedElsewhere(UnderstudyError):
+    """What was made and paid for could not be written where it was wanted, and is kept in another place.
+
+    Attributes:
+        place: where it is.
+    """
+
+    exit_code = 6
+
+    def __init__(self, why: str, what: str, place: Path) -> None:
+        self.place = place
+        check = "" if place.is_file() else f" Check it with: understudy verify {shlex.quote(str(place))}"
+        super().__init__(f"{why} {what} is whole and kept in {str(place)!r}; move it to where you want it.{check}")
+
+
+class LedgerWarning(UserWarning):
+    """Not an error: what no ledger will remember, or know again."""
+
+
 class BundleError(UnderstudyError):
     """A release folder is unreadable, or its contents contradict its manifest."""
+
+
+def warn(sentence: str, category: type[Warning]) -> None:
+    """Warn at the line outside this package that led here, however many functions of ours lie between."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "understudy":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(sentence, category, stacklevel=level)

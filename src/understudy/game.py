@@ -8,18 +8,19 @@ Every mechanism is a pairing of two such players; this is all that they share.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from understudy.privacy import Choice, Discriminator, Measurement, Residual, Tilted
+from understudy.privacy import Choice, Discriminator, Measurement, Residual
 from understudy.queries.base import QueryClass
 from understudy.schema import Schema
 
 MOST_NAMED = 4  # columns of a batch, in a progress bar
-Finding = Choice | Discriminator | Measurement | Residual | Tilted
+LOOKING = 0.25  # of a round, for those who watch: the rest is learning
+Finding = Choice | Discriminator | Measurement | Residual
 
 
 class Model(Protocol):
@@ -61,6 +62,10 @@ class Watcher(Protocol):
 
     def step(self, note: str = "") -> None: ...
 
+    def part(self, share: float) -> None:
+        """So much of the step that is under way is done, from 0 to 1."""
+        ...
+
 
 class NoWatcher:
     """Nobody is watching."""
@@ -70,6 +75,14 @@ class NoWatcher:
 
     def step(self, note: str = "") -> None:
         """Ignored."""
+
+    def part(self, share: float) -> None:
+        """Ignored."""
+
+
+def learning(watcher: Watcher) -> Callable[[float], None]:
+    """Whom a data player tells how much of its learning is done, in a round that began with a look at the table."""
+    return lambda share: watcher.part(LOOKING + (1 - LOOKING) * share)
 
 
 @dataclass(frozen=True)
@@ -84,11 +97,12 @@ class Played:
 def play(data: DataPlayer, query: QueryPlayer, *, rounds: int, watcher: Watcher, schema: Schema) -> Played:
     """Let two players play for at most ``rounds`` rounds."""
     findings: list[Finding] = []
-    watcher.stage("playing", rounds)
+    watcher.stage("measuring and fitting", rounds)
     for _ in range(rounds):
         found = query.point(data.propose())
         if not found:
             break
+        watcher.part(LOOKING)
         data.learn(found)
         findings.extend(found)
         watcher.step(in_words(found, schema))
@@ -100,8 +114,6 @@ def in_words(findings: Sequence[Finding], schema: Schema) -> str:
     last = findings[-1]
     if isinstance(last, Choice):
         said = f"chosen: {'' if last.sign > 0 else 'not '}{last.part.describe(schema, last.index)}"
-    elif isinstance(last, Tilted):
-        said = f"slopes of {last.tilt.size:,} cells"
     elif isinstance(last, Discriminator):
         said = f"a discriminator of {len(last.values):,} cells"
     else:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 from understudy.errors import ParameterError, UnderstudyError
 
+OURS = "understudy"
+STATE = "UNDERSTUDY_STATE"  # an environment variable: the folder for what belongs to a user
 LONGEST = 4096  # bytes, of Linux
 
 
@@ -24,3 +27,15 @@ def as_path(given: Any, what: str, error: type[UnderstudyError] = ParameterError
     if len(named) >= LONGEST:
         raise error(f"The path given for {what} is longer than a path may be.")
     return Path(os.fsdecode(named))
+
+
+def state_folder() -> Path:
+    """Where Understudy keeps what belongs to a user and to no dataset; not absolute where nothing tells the user's home."""
+    if os.environ.get(STATE):
+        return Path(os.environ[STATE])
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or os.path.expanduser("~")) / OURS
+    if sys.platform == "darwin":
+        return Path(os.path.expanduser("~/Library/Application Support")) / OURS
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return Path(base if os.path.isabs(base) else os.path.expanduser("~/.local/state")) / OURS

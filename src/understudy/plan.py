@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from understudy import effort
 from understudy.errors import ParameterError
 from understudy.front_door import (
     CERTIFICATE_SHARE,
@@ -18,9 +19,9 @@ from understudy.front_door import (
     as_workload,
     check_whole_number,
     default_delta,
+    most_rows,
 )
 from understudy.mechanisms.base import Brief, Mechanism
-from understudy.players.rows import LAST_SWEEPS, ROWS
 from understudy.privacy import Budget
 from understudy.privacy.budget import exact, exact_epsilon
 from understudy.queries.base import Neighbours
@@ -31,9 +32,6 @@ from understudy.schema import Schema
 LARGEST_IN_SIGMAS = 3.0
 MOST_PLANNED = 10**15  # rows; no table has more
 MOSTLY_NOISE = 0.1  # a largest error beyond this leaves little to see
-SECONDS_A_VISIT = 1e-7  # of one table for one cell of one row, on one core
-BYTES_A_CELL = 40
-BYTES_TO_START = 250_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +91,7 @@ def plan(
     rho = budget.rho * (1 - CERTIFICATE_SHARE) * (1 - TOTAL_SHARE if relation is Neighbours.ADD_REMOVE_ONE else 1)
     outlook = chosen.outlook(brief, Fraction(rho), rows)
     noise = None if outlook is None else outlook.sigma / rows
+    released = min(rows, most_rows(described))
     largest = None if outlook is None else min(1.0, LARGEST_IN_SIGMAS * outlook.sigma / rows + outlook.unmeasured)
     return Plan(
         mechanism=chosen.name,
@@ -103,8 +102,8 @@ def plan(
         queries=work.size,
         noise=noise,
         largest_error=largest,
-        seconds=None if outlook is None else (8 * ROWS + LAST_SWEEPS * rows) * 6 * outlook.tables * SECONDS_A_VISIT + 2,
-        memory=None if outlook is None else BYTES_TO_START + BYTES_A_CELL * outlook.cells,
+        seconds=None if outlook is None else effort.seconds(work, outlook, rows, released),
+        memory=None if outlook is None else effort.memory(work, outlook, rows, released),
         warnings=tuple(_warnings(work, rows, largest, chosen.name)),
     )
 

@@ -33,6 +33,9 @@ class Branches(Noise):
         self.taken.append((choice, list(chances)))
         return choice
 
+    def below(self, bound: int) -> int:
+        return self.branch([1 / bound] * bound)
+
     def bernoulli_exp(self, gamma: Fraction) -> bool:
         chance = math.exp(-gamma)
         return self.branch([chance, 1 - chance]) == 0

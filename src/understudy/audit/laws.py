@@ -30,6 +30,7 @@ from understudy.learning.conjunctions import Conjunctions
 from understudy.learning.task import Task
 from understudy.privacy import Choice, MarginalScore, Measurement, Meter, ProcessLedger, argmin
 from understudy.privacy.accountant import ORDERS, Cost, total_cost
+from understudy.privacy.argmin import BlockPlan
 from understudy.privacy.noise import Noise
 from understudy.queries.attribute import Attribute
 from understudy.queries.base import Neighbours, QueryClass
@@ -49,9 +50,11 @@ X, Y, BOTH = Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"]), Marginal.of(TIN
 LOGIC = Symmetric((all_of(Literal(0, 1)), parity(Literal(0, 1), Literal(1, 1)), any_of(Literal(0, 0), Literal(1, 0))))
 PARTS: list[QueryClass] = [X, BOTH, LOGIC]
 LABELLED = Task((Attribute(0, frozenset([1]), "x"),), Attribute(1, frozenset([1]), "y"))
+DEAR = Task(LABELLED.attributes, LABELLED.label, (1, 4))  # a missed yes costs four times a false one
 # The rows but one speak for "no" so clearly that noise has to speak for "yes" in all of them: there the bound of an argmin is met.
 CLEAR = [np.array([[0, 0], [0, 0], [0, 0], record]) for record in RECORDS]
 RICH = Cost(Fraction(10**9), tuple(Fraction(10**9) for _ in ORDERS), Fraction(9, 10), Fraction(10**9))
+ALONE = np.array([[0, 0]] * 3)  # one more cell or less is occupied on a neighbour
 ROUNDING = 1 + 1e-6  # pmfs are cut off far out, in floating point
 
 
@@ -176,6 +179,10 @@ def _select_apart(m: Meter) -> list[Choice]:
     return m.select([X, Y], [np.array([0.4, 0.6]), np.array([0.6, 0.4])], rho=FINE)
 
 
+def _twice(ask: Callable[[Meter], Any]) -> Callable[[Meter], Any]:
+    return lambda m: [ask(m), ask(m)]
+
+
 def _select_marginal(score: MarginalScore, rho: Fraction, **how: Any) -> Callable[[Meter], Any]:
     answers = [Counts(2, np.array([10, 10])), Counts(2, np.array([12, 8]))]
     return lambda m: m.select_marginal([X, Y], answers, 20, rho=rho, score=score, **how)
@@ -186,15 +193,19 @@ NEAR = (1.01, 2)  # and at which orders
 LAWS: tuple[Law, ...] = (
     *(Law(f"measure {part.kind} of {part.size}", partial(_measure, part), BASE,
           tight=0.9 if isinstance(part, Marginal) else 0.3) for part in PARTS),
+    Law("measure, three times", lambda m: [_measure(X, m), _measure(BOTH, m), _measure(X, m)], BASE),
     Law("measure_all", lambda m: m.measure_all([X, Y], rho=Fraction(1, 20), weights=[1, 3]), BASE),
-    Law("measure, sparse", lambda m: m.measure(BOTH, rho=Fraction(1, 40), sparse=True, kept=1), BASE),
+    Law("measure_all, equal weights", lambda m: m.measure_all([X, Y, BOTH], rho=Fraction(1, 20)), BASE),
+    Law("measure_all, one batch twice", lambda m: m.measure_all([X, BOTH, X], rho=Fraction(1, 20), weights=[2, 1, 2]), BASE),
+    Law("measure, sparse", lambda m: m.measure(BOTH, rho=Fraction(1, 40), sparse=True, kept=1), ALONE),
     Law("release_total", lambda m: m.release_total(rho=Fraction(1, 30)), BASE, relations=(ADD,)),
     Law("measure_residuals", lambda m: m.measure_residuals([X, Y, BOTH], sigmas=[Fraction(6), Fraction(9), Fraction(15, 2)]), BASE),
-    Law("measure_tilted", lambda m: m.measure_tilted([X, Y], [np.array([1, 1])] * 2, [0, 0, 2, 5, 7], rho=Fraction(1, 40)), BASE),
+    Law("measure_residuals, one of them twice", lambda m: m.measure_residuals([X, Y, X], sigmas=[Fraction(6)] * 3), BASE),
     Law("select", _select_apart, EVEN, relations=(REPLACE,), tight_at=NEAR),
     Law("select, signed", _select(FINE, signed=True), EVEN, relations=(REPLACE,), tight_at=NEAR),
     Law("select, private n", _select(FINE, signed=True), EVEN, relations=(ADD,), tight=0.2, tight_at=NEAR, needs_total=True),
     Law("select, several", _select(FINE, signed=True, multiplier=3, draws=2), EVEN, relations=(REPLACE,), tight_at=NEAR),
+    Law("select, twice", _twice(_select(FINE, signed=True)), EVEN, relations=(REPLACE,), tight_at=NEAR),
     Law("select, distinct", _select(FINE, signed=True, draws=2, distinct=True), EVEN, relations=(REPLACE,), tight=0.4, tight_at=NEAR),
     Law("select over classes", lambda m: m.select(PARTS, [np.full(p.size, 0.4) for p in PARTS], rho=Fraction(1, 10), signed=True), BASE,
         tight=0.1, tight_at=NEAR, needs_total=True),
@@ -202,11 +213,17 @@ LAWS: tuple[Law, ...] = (
       for score in MarginalScore),
     *(Law(f"select_marginal, {score}, weighted", _select_marginal(score, Fraction(1, 10), weights=[3, 1], penalties=[0, 1], draws=2), EVEN,
           tight=0.05, tight_at=NEAR, needs_total=True) for score in MarginalScore),
+    Law("select_marginal, equal weights, twice", _twice(_select_marginal(MarginalScore.LARGEST, FINE, weights=[2, 2])), EVEN,
+        relations=(REPLACE,), tight_at=NEAR),
     Law("select_marginal, floors", _select_marginal(MarginalScore.TOTAL, FINE, floors=[1, 0]), EVEN, relations=(REPLACE,),
         tight=0.2, tight_at=NEAR),
     Law("certify", lambda m: m.certify([X, BOTH], _answers([X, BOTH], 20), 20), np.array([[0, 0]] * 15 + [[1, 1]] * 5), needs_total=True),
     Law("soft_argmin", lambda m: m.soft_argmin(LABELLED, Conjunctions(attributes=1), epsilon=Fraction(1, 20)), CLEAR[0],
         relations=(REPLACE,), tight=0.7, tight_at=NEAR),
+    Law("soft_argmin, costs apart", lambda m: m.soft_argmin(DEAR, Conjunctions(attributes=1), epsilon=Fraction(1, 20)), CLEAR[0],
+        relations=(REPLACE,), tight=0.2, tight_at=NEAR),
+    Law("mistakes, twice", _twice(lambda m: m.mistakes(DEAR, Conjunctions(attributes=1), (0,), epsilon=Fraction(1, 20))), CLEAR[0],
+        relations=(REPLACE,), tight_at=NEAR),
     Law("mistakes", lambda m: m.mistakes(LABELLED, Conjunctions(attributes=1), (0,), epsilon=Fraction(1, 20)), CLEAR[0],
         relations=(REPLACE,), tight_at=NEAR),
 )  # fmt: skip
@@ -215,29 +232,61 @@ LAWS: tuple[Law, ...] = (
 # ---------------------------------------------------------------------- laws by every path
 
 
-def resample_law() -> Row:
-    """Two slots, two queries and their negations: every coin and every draw. The charge is a curve, and rarely met."""
-    queries = Symmetric((all_of(Literal(0, 1)), all_of(Literal(0, 1), Literal(1, 1))))
-    rows = np.array([[0, 0], [0, 1], [1, 1], [1, 1]])
-    drawn, shares = [Choice(queries, 0), Choice(queries, 1, -1)], [np.array([0.6, 0.3])]
+@dataclass(frozen=True)
+class Slots:
+    """Slots of ``resample``, asked for something on a tiny table."""
+
+    subject: str
+    rows: np.ndarray
+    parts: tuple[QueryClass, ...]
+    shares: tuple[np.ndarray, ...]
+    drawn: tuple[Choice, ...]
+    settings: dict[str, Any]
+    calls: int = 1
+    tight: float = 0.1
+
+
+def resample_law(slots: Slots) -> Row:
+    """Every coin and every draw."""
     charged: list[Cost] = []
 
     def run(table: np.ndarray, noise: Noise) -> Any:
-        meter = meter_on(table, noise=noise)
-        found = meter.resample([queries], shares, drawn, [True, False], kappa=Fraction(1, 8), gamma=Fraction(1), records=1)
+        meter, held, found = meter_on(table, noise=noise), list(slots.drawn), []
+        for _ in range(slots.calls):
+            hits = [i % 2 == 0 for i in range(len(held))]
+            held = meter.resample(slots.parts, slots.shares, held, hits, **slots.settings)
+            found.append(tuple((slots.parts.index(choice.part), choice.index, choice.sign) for choice in held))
         charged.append(total_cost(meter.events))
-        return tuple((choice.index, choice.sign) for choice in found)
+        return tuple(found)
 
-    base = branches.law(partial(run, rows))
+    base = branches.law(partial(run, slots.rows))
     worst, runs = dict.fromkeys(RENYI_ORDERS, 0.0), 0
-    for other in neighbours_of(rows, REPLACE):
+    for other in neighbours_of(slots.rows, REPLACE):
         moved = branches.law(partial(run, other))
         p, q = (np.array([law[o] for o in base]) for law in (base, moved))
         runs += 1
         for order in RENYI_ORDERS:
             found = max(renyi(p, q, order), renyi(q, p, order))
             worst[order] = max(worst[order], found / allowed(charged[0], order))
-    return _row("resample", REPLACE, worst, runs, 0.1, NEAR, alike=all(cost == charged[0] for cost in charged))
+    return _row(slots.subject, REPLACE, worst, runs, slots.tight, NEAR, alike=all(cost == charged[0] for cost in charged))
+
+
+TWO = Symmetric((all_of(Literal(0, 1)), all_of(Literal(0, 1), Literal(1, 1))))
+FOUR_ROWS, SHARES = np.array([[0, 0], [0, 1], [1, 1], [1, 1]]), (np.array([0.6, 0.3]),)
+RARELY = {"kappa": Fraction(1, 8), "gamma": Fraction(1), "records": 1}
+SLOTS = (
+    # Two slots, two queries and their negations. The charge is a curve, and rarely met.
+    Slots("resample", FOUR_ROWS, (TWO,), SHARES, (Choice(TWO, 0), Choice(TWO, 1, -1)), RARELY),
+    Slots("resample, twice", FOUR_ROWS, (TWO,), SHARES, (Choice(TWO, 0),), RARELY, calls=2),
+    Slots("resample, several batches", FOUR_ROWS, (X, TWO), (np.array([0.5, 0.5]), *SHARES), (Choice(TWO, 0, -1),), RARELY),
+    # A slot that is never kept is a plain draw at sharpness kappa times the records: there the charge for so many records is met.
+    *(Slots(f"resample, never kept, {t} records", EVEN, (X,), (np.array([0.5, 0.5]),), (Choice(X, 0),),
+            {"kappa": Fraction(1, 60 * t), "gamma": Fraction(64), "records": t}, tight=tight)
+      for t, tight in ((1, 0.7), (2, 0.85), (4, 0.9))),
+    # One that is mostly kept, as far from its query as can be: how often it is replaced is what the charge rests on.
+    Slots("resample, mostly kept, 40 records", np.array([[0, 0]] * 19 + [[1, 1]]), (X,), (np.array([0.95, 0.05]),), (Choice(X, 1),),
+          {"kappa": Fraction(1, 200), "gamma": Fraction(1, 20), "records": 40}, tight=0.6),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -309,12 +358,80 @@ def argmin_row(noise_on: str, weight: int, gap: int, epsilon: Fraction = Fractio
     )  # fmt: skip
 
 
+class OnlyBlocks(Noise):
+    """Branches for the order of the rows, the count of blocks and the choice among them; solvers get no noise at all."""
+
+    def __init__(self, noise: Noise, scale: Fraction) -> None:
+        super().__init__()
+        self._plain, self._scale = noise, scale
+
+    def below(self, bound: int) -> int:
+        return self._plain.below(bound)
+
+    def laplace(self, size: int, scale: Fraction) -> np.ndarray:
+        return self._plain.laplace(size, scale) if scale == self._scale else np.zeros(size, np.int64)
+
+
+def toy_plan(rows: int, blocks: int, inner: Fraction = Fraction(1, 2), inner_delta: Fraction = Fraction(1, 4)) -> BlockPlan:
+    """So few blocks, one run in each, that every path can be followed; too few for a promise, which is not what is looked at."""
+    return BlockPlan(
+        rows=rows, epsilon=Fraction(2), delta=Fraction(1, 2), inner=inner, inner_delta=inner_delta,
+        blocks=blocks, runs=1, block_rows=rows // blocks, run_epsilon=Fraction(1),
+    )  # fmt: skip
+
+
+def blocks_law(source: MemorySource, task: Task, of: RuleClass, plan: BlockPlan, certifier: Certifier) -> dict[Rule | None, float]:
+    """The law of what ``Meter.argmin_in_blocks`` returns: over the order of the rows and the noise on the count, none for solvers."""
+
+    def run(noise: Noise) -> Rule | None:
+        meter = meter_on(np.zeros(0), noise=OnlyBlocks(noise, 1 / plan.inner), source=source)
+        return meter.argmin_in_blocks(task, of, plan, certifier=certifier, weight=1)
+
+    total: dict[Any, float] = {}
+    with standing_in(plan_blocks=lambda *_: plan):
+        for outcome, chance in branches.paths(run):
+            total[outcome] = total.get(outcome, 0.0) + chance
+    return total
+
+
+@dataclass(frozen=True)
+class Failing(Certifier):
+    """Fails on every block that holds a row which ought to get a yes, as an adversary would have it."""
+
+    name: ClassVar[str] = "failing"
+    condition: ClassVar[str | None] = None
+
+    def check(self, of: RuleClass) -> None:
+        """Any class."""
+
+    def solve(self, problem: Tilted) -> Certified | None:
+        return None if (problem.cost < 0).any() else Adversary(False).solve(problem)
+
+
+def blocks_row() -> Row:
+    """None, or a rule: one row decides whether its block passes, and the count of blocks that passed pays for that with ``inner``."""
+    plan, of = toy_plan(3, 3), Conjunctions(attributes=1, signed=False)
+    tables = [np.array([[0, 0], [0, 0], record]) for record in RECORDS]
+    found = [blocks_law(MemorySource(table, TINY), LABELLED, of, plan, Failing()) for table in tables]
+    laws = [{"none": law.get(None, 0.0), "a rule": 1 - law.get(None, 0.0)} for law in found]
+    used = worst_ratio(laws) / float(plan.inner)
+    held = 0.99 < used <= 1 + 1e-3
+    said = (
+        f"log-ratio of {used:.4f} of what the count of blocks costs" if held else f"the count of blocks tells {used:.3f} times its epsilon"
+    )
+    return Row(
+        kind="law", subject="argmin_in_blocks, none or a rule", relation=str(REPLACE), pair="every neighbour of a tiny table",
+        unit="of the charge", claimed=1.0, found=used, runs=len(laws), held=held, said=said,
+    )  # fmt: skip
+
+
 def checks() -> list[tuple[str, Callable[[], Row]]]:
     """Every law, by name; each gives its row when it is called."""
     found: list[tuple[str, Callable[[], Row]]] = []
     for law in LAWS:
         found.extend((f"{law.subject}, {relation}", partial(check_law, law, relation)) for relation in law.relations)
-    found.append(("resample", resample_law))
+    found.extend((slots.subject, partial(resample_law, slots)) for slots in SLOTS)
     for noise_on, weight, gap in (("separators", 1, 0), ("features", 1, 0), ("separators", 1, 1)):
         found.append((f"argmin on {noise_on}, gap {gap}", partial(argmin_row, noise_on, weight, gap)))
+    found.append(("argmin_in_blocks, none or a rule", blocks_row))
     return found

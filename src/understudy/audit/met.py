@@ -60,6 +60,17 @@ class Gaussian(Met):
 
 
 @dataclass(frozen=True)
+class Above(Gaussian):
+    """The same, of which only what exceeds a threshold is shown."""
+
+    threshold: int
+
+    @property
+    def public(self) -> tuple[Any, ...]:
+        return *super().public, self.threshold
+
+
+@dataclass(frozen=True)
 class Laplace(Met):
     """Whole numbers with discrete Laplace noise."""
 

@@ -23,7 +23,6 @@ from understudy.sources.memory import MemorySource
 # How long a network trains and how many records answer a round change nothing that is charged: short plays audit the same verbs.
 SHORT: dict[str, dict[str, Any]] = {
     "dqrs": {"rounds": 6, "samples": 2, "step": 0.4},
-    "gan-gradients-experimental": {"steps": 2, "rounds": 3},
     "gan-logistic-experimental": {"steps": 2, "rounds": 2},
     "generator": {"steps": 2},
     "querygan": {"steps": 2, "rounds": 5},

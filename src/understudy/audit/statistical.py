@@ -189,11 +189,6 @@ def _residuals(m: Meter, rho: Fraction, many: int) -> list[int]:
     return [int(found[i].counts[0] + found[i + 1].counts[0]) for i in range(0, 2 * many, 2)]
 
 
-def _tilted(m: Meter, rho: Fraction, many: int) -> list[int]:
-    counts = m.measure_tilted([X], [np.array([1, 1])], [0, 2, 7], rho=rho).counts
-    return [int(counts[0] - counts[1])]
-
-
 def _told_apart(m: Meter, rho: Fraction, many: int) -> list[int]:
     """Its own terms say what this costs, which is a curve: about rho."""
     sigma = Fraction(math.ceil(32 / math.sqrt(rho)), 32)
@@ -235,7 +230,6 @@ VERBS: tuple[Verb, ...] = (
     Verb("measure, sparse", _kept, ALL),
     Verb("release_total", lambda m, r, _: [int(m.release_total(rho=r).counts[0])], ("one fewer", "one more"), relation=ADD, single=True),
     Verb("measure_residuals", _residuals, ALL),
-    Verb("measure_tilted", _tilted, ALL, single=True),
     Verb("discriminate", _told_apart, ALL[:2], single=True, slow=5, curved=True),
     Verb("select", _choices([X, Y], APART), ALL),
     Verb("select, signed", _choices([X], [HALVES], signed=True), ALL),

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from understudy.audit.met import Coins, Drawn, Gaussian, Laplace, Least, Met, Solved
+from understudy.audit.met import Above, Coins, Drawn, Gaussian, Laplace, Least, Met, Solved
 from understudy.audit.seams import standing_in
 from understudy.learning.base import Points
 from understudy.learning.certifiers import Certifier
-from understudy.privacy import Certificate, Measurement, Meter, Residual, Tilted, argmin, exponential, softmin, wide
+from understudy.privacy import Certificate, Measurement, Meter, Residual, argmin, exponential, softmin, wide
 from understudy.privacy import events as ev
 from understudy.privacy.argmin import Perturbation
 from understudy.privacy.exponential import ScoreTable
@@ -87,7 +87,7 @@ class Ear(Noise):
         return softmin.draw_least(self._plain, costs, kappa)
 
     def _noisy_above(self, noise: Noise, counts: Counts, sigma: Fraction, threshold: int) -> tuple[np.ndarray, np.ndarray]:
-        self.met.append(Gaussian(np.array(counts.dense()), sigma))
+        self.met.append(Above(np.array(counts.dense()), sigma, threshold))
         return wide.noisy_above(self._plain, counts, sigma, threshold)
 
     def _solve(self, how: Perturbation, points: Points, certifier: Certifier, noise: Noise) -> Any:
@@ -125,7 +125,7 @@ def _sums(given: Any) -> list[np.ndarray]:
     """The released numbers that are an exact value plus noise, in the order in which the noise was drawn."""
     if isinstance(given, Measurement):
         return [given.counts] if given.keys is None else []
-    if isinstance(given, (Residual, Tilted)):
+    if isinstance(given, Residual):
         return [given.counts]
     if isinstance(given, Certificate):
         return [np.asarray([given.noisy_largest_error], np.int64)]

@@ -16,9 +16,9 @@ import math
 from abc import ABC, abstractmethod
 from functools import cached_property, lru_cache
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.errors import NotSupported
 from understudy.learning.base import Points, Rule, RuleClass
 from understudy.learning.conjunctions import Conjunctions, Disjunctions
@@ -227,7 +227,7 @@ def _table(bits: np.ndarray, cost: np.ndarray) -> np.ndarray:
     return table
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _cells(columns: np.ndarray, cost: np.ndarray, sets: np.ndarray) -> np.ndarray:
     """For each set of k attributes, the cost in each of its 2^k cells (columns: attributes x points)."""
     count, k = sets.shape

@@ -15,7 +15,8 @@ from typing import Any
 
 from understudy.booked import Booked
 from understudy.errors import NotCertified, ParameterError, ReleaseFailed, UnderstudyError, shown
-from understudy.front_door import as_schema, ledger_for
+from understudy.front_door import as_schema, ledger_for, say_unread
+from understudy.game import Watcher
 from understudy.learning import prsma
 from understudy.learning.certifiers import Certifier, certifier_of
 from understudy.learning.classes import rule_class
@@ -30,6 +31,7 @@ from understudy.privacy.budget import exact, exact_epsilon
 from understudy.privacy.ledger import EARLY, MADE, Ledger
 from understudy.privacy.meter import public_rows
 from understudy.privacy.requests import check_sums, check_task, checked_epsilon
+from understudy.progress import watched
 from understudy.queries.attribute import Attribute
 from understudy.queries.base import Neighbours
 from understudy.schema import Schema
@@ -64,6 +66,7 @@ def learn(
     noise_on: str | None = None,
     parameters: Mapping[str, Any] | None = None,
     ledger: str | Path | Ledger | None = None,
+    progress: bool | None = None,
 ) -> Learned:
     """Learn a rule that predicts a yes/no label, with differential privacy under replace-one neighbours.
 
@@ -85,6 +88,7 @@ def learn(
         noise_on: separators or features, for rspm and prsma.
         parameters: of the class, such as ``bias`` of halfspaces.
         ledger: the file that keeps what was spent on this table; beside the data if not given.
+        progress: show bars on a terminal or in a notebook, lines elsewhere; if not given, the bars only.
 
     Returns:
         A :class:`Learned`; everything in it may be published.
@@ -102,6 +106,32 @@ def learn(
         >>> found.words
         'a and not c'
     """
+    with watched(progress, None) as watcher:
+        return _learn(
+            table, schema, label, epsilon, attributes, rules, width, signed, method, delta, costs, report,
+            certifier, noise_on, parameters, ledger, watcher,
+        )  # fmt: skip
+
+
+def _learn(
+    table: Any,
+    schema: Schema | Mapping[str, Any] | str | Path,
+    label: str,
+    epsilon: Any,
+    attributes: Sequence[str] | None,
+    rules: str,
+    width: int | None,
+    signed: bool,
+    method: str,
+    delta: Any,
+    costs: Sequence[int],
+    report: Any,
+    certifier: str | Certifier,
+    noise_on: str | None,
+    parameters: Mapping[str, Any] | None,
+    ledger: str | Path | Ledger | None,
+    watcher: Watcher,
+) -> Learned:
     schema = as_schema(schema)
     if parameters is not None and not (isinstance(parameters, Mapping) and all(isinstance(name, str) for name in parameters)):
         raise ParameterError("parameters must be a mapping from names to values.")
@@ -127,8 +157,10 @@ def learn(
     else:
         by.check(of)
         perturbation(task, of, for_rule, noise_on)
-    book = Booked(ledger_for(ledger, table))
     source = open_source(table, schema)
+    book = Booked(ledger_for(ledger, source))
+    say_unread(source)
+    watcher.stage("counting rows", 1)
     rows = public_rows(source)
     if rows == 0:
         raise ParameterError("The table is empty; there is nothing to learn.")
@@ -146,6 +178,7 @@ def learn(
             label=f"learning {of.name} by {how}, epsilon {float(promised):.6g}",
         )  # fmt: skip
         # From here on the budget is spent, whatever happens.
+        watcher.stage("learning", 1)
         if how is Method.EXPONENTIAL:
             rule = meter.soft_argmin(task, of, epsilon=for_rule)
         elif how is Method.RSPM:
@@ -154,7 +187,9 @@ def learn(
             assert blocks is not None
             rule = meter.argmin_in_blocks(task, of, blocks, certifier=by, noise_on=noise_on)
         if for_report and rule is not None:
+            watcher.stage("counting mistakes", 1)
             told = meter.mistakes(task, of, rule, epsilon=for_report)
+        watcher.step()
         events = meter.events
         book.ended(EARLY if rule is None else MADE)
     except BaseException as problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -121,7 +122,12 @@ def _attribute(entry: Mapping[str, Any], schema: Schema) -> Attribute:
     position = schema.position(entry["column"])
     if not all(isinstance(code, int) and 0 <= code < schema.columns[position].size for code in entry["codes"]):
         raise ValueError("codes that the column does not have")
-    return Attribute(position, frozenset(entry["codes"]), entry["name"])
+    asked = Attribute(position, frozenset(entry["codes"]), entry["name"])
+    with contextlib.suppress(UnderstudyError):  # a name that somebody made up says nothing about codes
+        meant = Attribute.parse(asked.name, schema)
+        if (meant.column, meant.codes) != (asked.column, asked.codes):
+            raise ValueError("codes that are not what the question asks for")
+    return asked
 
 
 def _column(table: Any, name: str) -> Cells:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.errors import ParameterError
+from understudy.imported import imported
 from understudy.schema import Categorical, Number
 from understudy.schema import cells as c
 from understudy.schema.columns import text_of
@@ -23,9 +24,15 @@ def feature(name: str) -> Number:
 
 def columns_of(x: Any) -> list[np.ndarray]:
     """The columns of a table in memory; refuses what has not two dimensions, rows or features, all of which are public."""
-    if type(x).__module__.startswith("scipy.sparse"):
+    if isinstance(x, imported("scipy.sparse", "spmatrix", "sparray")):
         raise ParameterError("X is a sparse matrix, which cannot be learnt from; give a dense one (X.toarray()).")
-    table = x if hasattr(x, "iloc") or isinstance(x, np.ndarray) else np.asarray(x, dtype=None if hasattr(x, "dtype") else object)
+    frames = imported("pandas", "DataFrame")
+    if isinstance(x, frames):
+        table = frames[0](x)  # read as pandas reads it, whatever a subclass overrides
+    elif isinstance(x, (list, tuple)):
+        table = _by_cells(x)
+    else:
+        table = x if isinstance(x, np.ndarray) else np.asarray(x, dtype=None if hasattr(x, "dtype") else object)
     if table.ndim != 2:
         raise ParameterError(
             f"X has {table.ndim} dimension(s) and needs two, rows and features. Reshape your data: one feature is X.reshape(-1, 1)."
@@ -36,6 +43,19 @@ def columns_of(x: Any) -> list[np.ndarray]:
     if isinstance(table, np.ndarray):
         return list(table.T)
     return [table.iloc[:, place].to_numpy() for place in range(table.shape[1])]
+
+
+def _by_cells(rows: Sequence[Any]) -> np.ndarray:
+    """Nested lists as a table: NumPy would take a dimension more from cells that are lists themselves."""
+    if not all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
+        return np.empty(len(rows), object)
+    if len({len(row) for row in rows}) > 1:
+        raise ParameterError("The rows of X have different lengths; every row needs every feature.")
+    table = np.empty((len(rows), len(rows[0]) if rows else 0), object)
+    for i, row in enumerate(rows):
+        for j, cell in enumerate(row):
+            table[i, j] = cell
+    return table
 
 
 def bits_of(columns: Sequence[np.ndarray]) -> np.ndarray:

@@ -47,6 +47,10 @@ class Task:
         if attributes is not None and (isinstance(attributes, (str, Mapping)) or not isinstance(attributes, Iterable)):
             raise ParameterError("attributes are a list of texts; put even a single one into brackets.")
         target = Attribute.parse(label, schema)
+        if len(target.codes) in (0, schema.shape[target.column]):
+            raise ParameterError(
+                f"The label {target.name!r} has one answer for every row, so there is nothing to learn; ask another question."
+            )
         if attributes is None:
             made = [a for p in range(len(schema)) if p != target.column for a in _usual(schema, p)]
         else:

@@ -19,13 +19,14 @@ from understudy.errors import NotSupported, ParameterError
 from understudy.game import Played, QueryPlayer, Watcher, play
 from understudy.mechanisms.base import Brief, Mechanism, Outlook, check_share, check_whole
 from understudy.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
-from understudy.players.rows import HEAT, RowPlayer, check_width
+from understudy.players.rows import HEAT, RowPlayer, check_width, refits, seconds_a_row
 from understudy.privacy import Meter
 from understudy.queries.base import QueryClass
 from understudy.queries.conjunctions import Conjunctions
-from understudy.queries.lattice import AllConjunctions
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
+from understudy.synthesis.evidence import with_sums
+from understudy.tally import DENSE_CELLS
 
 ROUNDS = 30
 HOTTEST = 0.8  # heat holds strong dependences back by a share of the noise; where noise is small there is room for more
@@ -37,6 +38,8 @@ CANDIDATE_CELLS = 20_000  # a wider marginal is mostly noise; its sub-marginals 
 ALL_CELLS = 50_000_000  # of all candidates
 AT_ONCE_CELLS = 10_000_000  # of everything measured at once: rows are fitted to each of them
 MOST_TABLES = 200_000  # different sets of columns in the workload
+MOST_BELOW = 20_000_000  # sub-marginals of all these
+SWEEPS_IN_ROUNDS, SWEEPS_AT_ONCE = 2, 3
 CLOSURE = 3  # candidates have at most so many columns
 FIRST_ADAPTIVE, FIRST_AT_ONCE = Fraction(35, 100), Fraction(12, 100)  # for the single columns, which everything else is built on
 LONG_COLUMN = 1_000  # a column of more values gets no more of the budget
@@ -49,7 +52,8 @@ class Arp(Mechanism):
     """Data player: rows. Query player: everything at once, or the worst marginal first.
 
     Attributes:
-        adaptive: select marginals round by round, or measure the workload at once; ``None`` for the public rule.
+        adaptive: select marginals round by round, or measure the workload at once; ``None`` for a public rule: at once while
+            that leaves little noise.
         rounds: how often to select and measure, when adaptive.
         first: share of the budget for the 1-way marginals; ``None`` for 35% when adaptive, else 12%.
         selecting: share of each round for the selection, when adaptive.
@@ -62,6 +66,7 @@ class Arp(Mechanism):
 
     name: ClassVar[str] = "arp"
     summary: ClassVar[str] = "adaptive row projection: measures whole marginals and moves rows toward them; any table, any workload"
+    in_short: ClassVar[str] = "fits rows to measured marginals; any table"
     reference: ClassVar[str] = "Understudy; after Aydore et al. (2021) and McKenna et al. (2022)"
 
     def check(self, brief: Brief) -> None:
@@ -70,10 +75,11 @@ class Arp(Mechanism):
         if self.adaptive not in (None, True, False):
             raise ParameterError("arp needs adaptive to be true or false.")
         check_width(self.name, brief.schema)
-        if sum(len(_column_sets(part)) for part in brief.workload) > MOST_TABLES:
+        widths = [len(columns) for part in brief.workload for columns in _column_sets(part)]
+        if len(widths) > MOST_TABLES or sum(map(_below, widths)) > MOST_BELOW:
             raise NotSupported(
-                f"arp measures a table for each set of columns that is asked about, at most {MOST_TABLES:,}; "
-                "ask about fewer, or use the mechanism 'dualquery'."
+                f"arp measures a table for each set of columns that is asked about, at most {MOST_TABLES:,}, or the tables below them, "
+                f"at most {MOST_BELOW:,}; ask about fewer, or use the mechanism 'dualquery'."
             )
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
@@ -94,7 +100,8 @@ class Arp(Mechanism):
         else:
             steps.append(MeasureAll(meter, tables, rho=rest))
         heat, sooner = self._heat(brief, rho, meter.rows), SOONER if adaptive and not _pairs_only(brief) else 0.0
-        data = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=2 if adaptive else 3, heat=heat, sooner=sooner)
+        sweeps = SWEEPS_IN_ROUNDS if adaptive else SWEEPS_AT_ONCE
+        data = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=sweeps, heat=heat, sooner=sooner, watcher=watcher)
         rounds = len(steps) - 1 + (self.rounds if adaptive else 1)
         return play(data, InTurn(*steps), rounds=rounds, watcher=watcher, schema=brief.schema)
 
@@ -110,9 +117,23 @@ class Arp(Mechanism):
     def outlook(self, brief: Brief, rho: Fraction, people: int) -> Outlook:
         adaptive = self.is_adaptive(brief, rho, people)
         tables = closure(brief) if adaptive else own_tables(brief)
-        how = f"{self.rounds} rounds of select and measure" if adaptive else f"{len(tables)} marginals measured at once"
-        cells, unmeasured = sum(part.size for part in tables), UNMEASURED if adaptive else 0.0
-        return Outlook(how=how, sigma=self._sigma(brief, rho, adaptive), cells=cells, tables=len(tables), unmeasured=unmeasured)
+        cells, ones = sum(_held(part, people) for part in tables), one_way(brief.schema)
+        typical = self.rounds / len(tables) if adaptive else 1.0  # of the candidates, as many as there are rounds
+        dense = [part for part in tables if part.size <= DENSE_CELLS]
+        widest = max((len(part.shape) for part in tables), default=1)
+        # A round moves the columns of its table only, once for each width below it; on average half of the tables are there.
+        moved = self.rounds * SWEEPS_IN_ROUNDS * widest * widest / len(brief.schema) / 2
+        return Outlook(
+            how=f"{self.rounds} rounds of select and measure" if adaptive else f"{len(tables)} marginals measured at once",
+            sigma=self._sigma(brief, rho, adaptive),
+            tables=len(tables) + len(ones),
+            cells=cells,
+            drawn=sum(part.size for part in ones) + round(typical * cells),
+            rounds=self.rounds if adaptive else 0,
+            sweep=seconds_a_row(with_sums(dense)) * min(typical, 1.0) + seconds_a_row(ones),
+            sweeps=moved if adaptive else refits(tables, SWEEPS_AT_ONCE),
+            unmeasured=UNMEASURED if adaptive else 0.0,
+        )
 
     def _heat(self, brief: Brief, rho: Fraction, people: int) -> float:
         adaptive = self.is_adaptive(brief, rho, people)
@@ -144,17 +165,18 @@ def own_tables(brief: Brief) -> list[Marginal]:
     return list(found)
 
 
-def single_queries(brief: Brief) -> list[QueryClass]:
-    """Queries over columns whose marginal would be too wide: measured as they are."""
-    found: list[QueryClass] = []
+def single_queries(brief: Brief) -> list[Symmetric]:
+    """Queries over columns whose marginal would be too wide: measured as they are.
+
+    Only of classes that rows can be fitted to; every other class is served by the marginals of its columns, as far as these go.
+    """
+    found: list[Symmetric] = []
     for part in brief.workload:
         if isinstance(part, (Conjunctions, Symmetric)):
             sets = [frozenset(columns) for columns in _columns_of_each(part)]
             wide = {columns for columns in set(sets) if _marginal(brief, columns).size > CANDIDATE_CELLS}
             asked = tuple(part.query(i) for i, columns in enumerate(sets) if columns in wide)
             found.extend([Symmetric(asked)] if asked else [])
-        elif not isinstance(part, (Marginal, AllConjunctions)):  # all conjunctions follow from the marginals of their columns
-            found.append(part)
     return found
 
 
@@ -173,6 +195,11 @@ def closure(brief: Brief) -> list[Marginal]:
         if table.size <= CANDIDATE_CELLS and total <= ALL_CELLS:
             chosen.append(table)
     return chosen
+
+
+def _below(width: int) -> int:
+    """How many sub-marginals a set of columns has that selection may choose from."""
+    return sum(math.comb(width, k) for k in range(2, CLOSURE + 1))
 
 
 def _pairs_only(brief: Brief) -> bool:
@@ -194,6 +221,11 @@ def _columns_of_each(part: Conjunctions | Symmetric) -> list[list[int]]:
 def _marginal(brief: Brief, columns: frozenset[int] | set[int] | tuple[int, ...]) -> Marginal:
     positions = tuple(sorted(columns))
     return Marginal(positions, tuple(brief.schema.shape[p] for p in positions))
+
+
+def _held(part: Marginal, people: int) -> int:
+    """How many counts of a table are kept: all cells, or only the occupied ones of a wide table."""
+    return part.size if part.size <= DENSE_CELLS else people
 
 
 def _weight(column: Marginal) -> int:

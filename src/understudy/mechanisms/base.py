@@ -22,6 +22,7 @@ from understudy.privacy.accountant import Cost
 from understudy.queries.base import Neighbours
 from understudy.queries.workload import Workload
 from understudy.schema import Schema
+from understudy.schema.keys import meant
 
 ENTRY_POINTS = "understudy.mechanisms"
 PLAIN = {bool: "true or false", int: "a whole number", Fraction: "a number", float: "a number", str: "a word", type(None): "nothing"}
@@ -45,8 +46,12 @@ class Outlook:
 
     how: str
     sigma: float  # noise of one measured count, in people
-    tables: int
+    tables: int  # counted among the rows
     cells: int  # of everything counted
+    drawn: int  # cells that get noise
+    rounds: int  # in which all that was counted is looked at again
+    sweep: float  # seconds to visit every cell of one fitted row once, when everything is measured
+    sweeps: float  # so many of them over the rows that are kept while playing
     unmeasured: float = 0.0  # about how far off, as a share of the rows, answers are that nothing was measured for
 
 
@@ -60,8 +65,10 @@ class Mechanism(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    in_short: ClassVar[str] = ""  # the summary in at most 50 letters, for a list of one line each
     reference: ClassVar[str]
     relations: ClassVar[tuple[Neighbours, ...]] = tuple(Neighbours)  # which neighbours it is proved private for
+    conditions: ClassVar[str] = ""  # with which parameters its privacy rests on something beside the proofs, and on what
     exempt: ClassVar[Mapping[str, str]] = {}  # checks of the conformance kit that do not apply, each with the reason
 
     @property
@@ -89,6 +96,10 @@ class Mechanism(ABC):
         """What to expect for ``people`` rows, or None when that cannot be said."""
         return None
 
+    def model_numbers(self, brief: Brief) -> int:
+        """About how many numbers the model has that it leaves in a bundle; 0 if it leaves rows alone."""
+        return 0
+
     def unkept(self, workload: Workload, neighbours: Neighbours, rows: int) -> Sequence[int]:
         """The squared sensitivities of noisy sums that it asks for and does not keep, in order, so that a bundle can be checked."""
         return ()
@@ -113,22 +124,28 @@ def available_mechanisms() -> dict[str, type[Mechanism]]:
     return dict(sorted(found.items()))
 
 
+def mechanism_of(name: str) -> type[Mechanism]:
+    """The mechanism of a name, or a refusal that says which there are."""
+    known = available_mechanisms()
+    if not isinstance(name, str):
+        raise ParameterError(f"mechanism must be a name or a Mechanism, not of type {type(name).__name__}.")
+    if name not in known:
+        raise ParameterError(f"There is no mechanism {shown(name)}{meant(name, known)}; there are auto, {', '.join(known)}.")
+    return known[name]
+
+
 def make(mechanism: str | Mechanism, parameters: dict[str, Any] | None = None) -> Mechanism:
     """A mechanism from its name and parameters, or as given."""
     if isinstance(mechanism, Mechanism):
         if parameters:
             raise ParameterError("Parameters were given beside a mechanism that already has its own; give one or the other.")
         return check_types(mechanism)
-    known = available_mechanisms()
-    if not isinstance(mechanism, str):
-        raise ParameterError(f"mechanism must be a name or a Mechanism, not of type {type(mechanism).__name__}.")
-    if mechanism not in known:
-        raise ParameterError(f"There is no mechanism {shown(mechanism)}; there are auto, {', '.join(known)}.")
-    kind = known[mechanism]
+    kind = mechanism_of(mechanism)
     allowed = [f.name for f in dataclasses.fields(kind)]
     for name in parameters or {}:
         if name not in allowed:
-            raise ParameterError(f"The mechanism {mechanism} has no parameter {shown(name)}; it has {', '.join(allowed) or 'none'}.")
+            listed = ", ".join(allowed) or "none"
+            raise ParameterError(f"The mechanism {kind.name} has no parameter {shown(name)}{meant(name, allowed)}; it has {listed}.")
     return check_types(kind(**(parameters or {})))
 
 

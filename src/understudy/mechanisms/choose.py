@@ -8,6 +8,10 @@ from understudy.mechanisms.dualquery import DualQuery
 from understudy.mechanisms.independent import Independent
 from understudy.players.rows import MOST_COLUMNS
 
+RULE = (
+    f"independent where only single columns are asked about; dualquery for tables of more than {MOST_COLUMNS:,} columns; arp for all others"
+)
+
 
 def choose(brief: Brief) -> tuple[Mechanism, str]:
     """(a mechanism, why): depends on the schema and the workload, never on rows."""

@@ -44,9 +44,10 @@ class DQRS(Mechanism):
 
     Attributes:
         rounds: T, also the number of different records; ``None`` for as many as the budget allows.
-        samples: s, the number of slots; ``None`` for the root of the reach, as in dualquery.
-        step: eta; ``None`` for 0.5, the largest at which keeping pays, or for what the budget allows if rounds are given.
-        oracle: who finds the records, by name.
+        samples: s, the number of slots for drawn queries; ``None`` for dualquery's rule: more with rows and budget.
+        step: eta, how sharply queries that are wrong gain weight; ``None`` for 0.5,
+            the largest at which keeping pays, or what the budget allows if rounds are given.
+        oracle: who finds the records, by name: search, exact, cpsat, milp, gurobi, parity or brute (docs/oracles.md).
     """
 
     rounds: int | None = None
@@ -58,6 +59,7 @@ class DQRS(Mechanism):
     summary: ClassVar[str] = (
         "dualquery that keeps drawn queries where it can: many small steps for the price of a few; any table, large workloads"
     )
+    in_short: ClassVar[str] = "dualquery in many small steps; large workloads"
     reference: ClassVar[str] = "Vietri et al., ICML 2020, Algorithm 4, with slots"
     relations: ClassVar[tuple[Neighbours, ...]] = (Neighbours.REPLACE_ONE,)
 

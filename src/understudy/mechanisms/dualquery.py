@@ -44,11 +44,12 @@ class DualQuery(Mechanism):
     """Data player: the best record against this round's queries. Query player: multiplicative weights, by samples.
 
     Attributes:
-        rounds: T, also the number of different records; ``None`` for the public rule in ``_plan``.
-        samples: s, queries drawn a round; ``None`` for the public rule.
-        step: eta. Usually it follows from the budget; if it is given, the budget settles the rounds.
+        rounds: T, also the number of different records; ``None`` for a public rule: more with rows and budget, fewer with queries.
+        samples: s, queries drawn a round; ``None`` for the same rule, and more where many items are asked about.
+        step: eta, how sharply queries that are wrong gain weight. Usually it follows from the budget;
+            if it is given, the budget settles the rounds.
         columns: the share of the budget for single columns, which attributes that no drawn query names then follow; 0 is the paper's.
-        oracle: who finds the records, by name.
+        oracle: who finds the records, by name: search, exact, cpsat, milp, gurobi, parity or brute (docs/oracles.md).
     """
 
     rounds: int | None = None
@@ -59,6 +60,7 @@ class DualQuery(Mechanism):
 
     name: ClassVar[str] = "dualquery"
     summary: ClassVar[str] = "draws queries by weight and measures nothing; one solve a round, so very large workloads and wide tables"
+    in_short: ClassVar[str] = "one solve a round; huge workloads, wide tables"
     reference: ClassVar[str] = "Gaboardi et al., ICML 2014, Algorithm 2"
 
     def check(self, brief: Brief) -> None:

@@ -20,10 +20,11 @@ from understudy.players.oracle import Perturbation, exponential
 
 @dataclass(frozen=True, kw_only=True)
 class Fem(Leading):
-    """Follow the leader under exponential noise, whose mean is ``scale``; the other parameters are those of :class:`Leading`."""
+    """Follow the leader under exponential noise, whose mean is ``scale``."""
 
     name: ClassVar[str] = "fem"
     summary: ClassVar[str] = "selects the worst queries and measures nothing; an oracle finds records that satisfy them"
+    in_short: ClassVar[str] = "worst queries; an oracle finds records for them"
     reference: ClassVar[str] = "Vietri et al., ICML 2020, Algorithms 1 and 2"
     usual: ClassVar[float] = 0.22
 

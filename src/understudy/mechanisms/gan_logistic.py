@@ -1,10 +1,10 @@
 """EXPERIMENTAL: a generator network against a logistic discriminator that is found whole, by objective perturbation.
 
-As gan-gradients-experimental, but what is RELEASED each round is not a noisy step of the discriminator: it is the discriminator itself,
+The discriminator is linear in the one-hot cells of the workload's marginals. What is RELEASED each round is the discriminator itself,
 the minimum of a convex objective with Gaussian noise in it (PROOFS.md, M14), charged as a Renyi curve. Then the generator is TRAINED
 toward what the discriminator takes for real. That the two come to rest anywhere is not proved: accuracy is what the certificate says.
-On ADULT's 64 3-way marginals at epsilon 1 (python -m bench.querygan, one run) the largest error was 0.025 and the mean 6.3e-6, in 142 CPU
-seconds; gan-gradients-experimental had 0.030 and 6.4e-6. arp is the mechanism to use, this one is here to compare with.
+On ADULT's 64 3-way marginals at epsilon 1 (the suite querygan, one run) the largest error was 0.025 and the mean 6.3e-6, in 142 CPU
+seconds. arp is the mechanism to use, this one is here to compare with.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import numpy as np
 from understudy.errors import NotSupported, ParameterError
 from understudy.game import Played, Watcher, play
 from understudy.mechanisms.base import Brief, Mechanism, check_whole
-from understudy.mechanisms.gan_gradients import MOST_SLOPES, check_discriminator
 from understudy.players.critic import CriticisedGenerator
 from understudy.players.measuring import WholeDiscriminator, made_rows
 from understudy.players.network import Network, Size, check_network, one_thread
@@ -33,9 +32,11 @@ from understudy.privacy.events import DiscreteGaussian
 from understudy.privacy.logistic import LEAST_SIGMA, MOST_SIGMA, Terms, checked_terms
 from understudy.queries.base import Neighbours
 from understudy.queries.workload import Workload
+from understudy.tally import DENSE_CELLS
 
 USUAL_RIDGE = 0.1
 MOST_RIDGE = 1000.0
+MOST_WEIGHTS = 2**27  # of cells, released in a whole play and kept as its findings: 1 GB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +70,13 @@ class GanLogistic(Mechanism):
 
     name: ClassVar[str] = "gan-logistic-experimental"
     summary: ClassVar[str] = "EXPERIMENTAL: a generator network against a logistic discriminator found under noise; to compare with"
+    in_short: ClassVar[str] = "EXPERIMENTAL: a network and a logistic critic"
     reference: ClassVar[str] = "Understudy, experimental; after QueryGAN (ODO) with a logistic loss, objective perturbation corrected"
     relations: ClassVar[tuple[Neighbours, ...]] = (Neighbours.REPLACE_ONE,)
 
     def check(self, brief: Brief) -> None:
         check_whole(self.name, rounds=(self.rounds, 1, 1000), steps=(self.steps, 1, 1_000_000))
-        check_discriminator(self.name, brief, ridge=USUAL_RIDGE if self.ridge is None else self.ridge, push=self.push, last=self.last)
+        self._check_discriminator(brief)
         check_network(self.name, self._size, self.rate, brief.schema)
         if self.sigma is not None and (
             isinstance(self.sigma, bool) or not isinstance(self.sigma, (int, float, Fraction)) or not self.sigma > 0
@@ -82,8 +84,20 @@ class GanLogistic(Mechanism):
             raise ParameterError(f"{self.name} needs sigma to be above 0.")
         if self.rounds * self.latents * sum(brief.schema.shape) > 5 * MOST_NUMBERS:
             raise NotSupported(f"{self.name} cannot keep {self.rounds:,} generators of this size; use fewer rounds or latents.")
-        if self.rounds * brief.workload.cells > MOST_SLOPES:
-            raise NotSupported(f"{self.name} would release more than {MOST_SLOPES:,} weights of cells; use fewer rounds or marginals.")
+        if self.rounds * brief.workload.cells > MOST_WEIGHTS:
+            raise NotSupported(f"{self.name} would release more than {MOST_WEIGHTS:,} weights of cells; use fewer rounds or marginals.")
+
+    def _check_discriminator(self, brief: Brief) -> None:
+        ridge = USUAL_RIDGE if self.ridge is None else self.ridge
+        for what, number, most in (("ridge", ridge, 1000), ("push", self.push, 1000), ("last", self.last, 1)):
+            if isinstance(number, bool) or not isinstance(number, (int, float, Fraction)) or not 0 < number <= most:
+                raise ParameterError(f"{self.name} needs {what} to be above 0 and at most {most}.")
+        cells = brief.workload.cells
+        if not cells or cells > DENSE_CELLS:
+            raise NotSupported(
+                f"The discriminator of {self.name} looks at the cells of the workload's marginals, from 1 to {DENSE_CELLS:,} in all; "
+                f"there are {cells:,} here."
+            )
 
     def settled(self, brief: Brief, budget: Budget, rho: Fraction, rows: int | None) -> tuple[Mechanism, Cost]:
         assert rows is not None  # see relations
@@ -114,6 +128,9 @@ class GanLogistic(Mechanism):
         terms = Terms.of(**_public(workload, rows), ridge=ridge, sigma=exact(self.sigma, "sigma"))
         return [event.l2_squared for event in terms.events if isinstance(event, DiscreteGaussian)] * self.rounds
 
+    def model_numbers(self, brief: Brief) -> int:
+        return math.ceil(self.rounds * self.last) * self.latents * sum(brief.schema.shape)
+
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         assert self.ridge is not None and self.sigma is not None  # see settled
         settings = {name: getattr(self, name) for name in ("ridge", "push", "rate", "steps", "last")}
@@ -121,7 +138,7 @@ class GanLogistic(Mechanism):
         query = WholeDiscriminator(meter, ridge=whole_ridge(self.ridge, meter.rows, len(parts)), sigma=exact(self.sigma, "sigma"), rng=rng)
         with one_thread():
             network = Network(brief.schema, self._size, rng)
-            data = CriticisedGenerator(brief.schema, network, parts, rows=meter.rows, ascents=1, rng=rng, **settings)
+            data = CriticisedGenerator(brief.schema, network, parts, **settings)
             played = play(data, query, rounds=self.rounds, watcher=watcher, schema=brief.schema)
         return replace(played, facts={"rounds": self.rounds, "sigma": self.sigma, "status": "experimental"})
 

@@ -16,10 +16,13 @@ import numpy as np
 from understudy.game import Played, Watcher, play
 from understudy.mechanisms.base import Brief, Mechanism, Outlook, check_share
 from understudy.players.measuring import InTurn, MeasureAll, one_way
-from understudy.players.rows import RowPlayer, check_width
+from understudy.players.rows import RowPlayer, check_width, refits, seconds_a_row
 from understudy.privacy import Meter
 from understudy.queries.base import QueryClass
-from understudy.synthesis.evidence import check_fitted
+from understudy.queries.marginal import Marginal
+from understudy.synthesis.evidence import check_fitted, with_sums
+
+SWEEPS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,7 @@ class Gaussian(Mechanism):
 
     name: ClassVar[str] = "gaussian"
     summary: ClassVar[str] = "measures the whole workload once, rows fitted to it; the baseline for small workloads"
+    in_short: ClassVar[str] = "the whole workload measured once; the baseline"
     reference: ClassVar[str] = "folklore; row projection is Understudy's own"
 
     def check(self, brief: Brief) -> None:
@@ -47,13 +51,23 @@ class Gaussian(Mechanism):
         tables, share = (wider, 1 - Fraction(self.first)) if wider else (ones, Fraction(1))
         sigma = math.sqrt(sum(part.l2_squared(brief.neighbours) for part in tables) / (2 * float(rho * share)))
         cells = sum(part.size for part in tables)
-        return Outlook(how=f"{len(tables)} tables measured at once", sigma=sigma, tables=len(tables), cells=cells)
+        return Outlook(
+            how=f"{len(tables)} tables measured at once",
+            sigma=sigma,
+            tables=len(tables),
+            cells=cells,
+            drawn=cells,
+            rounds=0,
+            sweep=seconds_a_row(with_sums([part for part in tables if isinstance(part, Marginal)])),
+            sweeps=refits(tables, SWEEPS),
+        )
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         rho, ones, wider = meter.left, one_way(brief.schema), _wider(brief)
         first = rho * Fraction(self.first) if wider else rho
         query = InTurn(MeasureAll(meter, ones, rho=first), MeasureAll(meter, wider, rho=rho - first))
-        return play(RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=3), query, rounds=2, watcher=watcher, schema=brief.schema)
+        data = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=SWEEPS, watcher=watcher)
+        return play(data, query, rounds=2, watcher=watcher, schema=brief.schema)
 
 
 def _wider(brief: Brief) -> list[QueryClass]:

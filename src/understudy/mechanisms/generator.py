@@ -22,7 +22,6 @@ from understudy.players.generator import FittedGenerator
 from understudy.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
 from understudy.players.network import Network, Size, check_network, one_thread
 from understudy.privacy import Meter
-from understudy.queries.base import relaxed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +51,16 @@ class Generator(Mechanism):
 
     name: ClassVar[str] = "generator"
     summary: ClassVar[str] = "selects and measures the worst marginals, fits a generator network to them; large domains"
+    in_short: ClassVar[str] = "a network fitted to the worst marginals"
     reference: ClassVar[str] = "Understudy; after Liu, Vietri and Wu, NeurIPS 2021 (GEM)"
 
     def check(self, brief: Brief) -> None:
         check_share(self.name, selecting=self.selecting, **({} if self.first is None else {"first": self.first}))
         check_whole(self.name, rounds=(1 if self.rounds is None else self.rounds, 1, 10_000), steps=(self.steps, 1, 1_000_000))
         check_network(self.name, self._size, self.rate, brief.schema)
-        for part in single_queries(brief):
-            relaxed(part)
+
+    def model_numbers(self, brief: Brief) -> int:
+        return self.latents * sum(brief.schema.shape)
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         rho, single, candidates, tables = meter.left, single_queries(brief), closure(brief), own_tables(brief)

@@ -23,6 +23,7 @@ class Independent(Mechanism):
 
     name: ClassVar[str] = "independent"
     summary: ClassVar[str] = "1-way marginals only; any table, any size; no dependence between columns"
+    in_short: ClassVar[str] = "1-way marginals only; any table of any size"
     reference: ClassVar[str] = "folklore; discrete Gaussian noise of Canonne, Kamath and Steinke (2020)"
 
     def check(self, brief: Brief) -> None:

@@ -35,12 +35,13 @@ class Leading(Mechanism):
     T rounds make T - 1 selections, since the last one would not be used.
 
     Attributes:
-        rounds: T; ``None`` for the public rule in ``rounds_for``.
+        rounds: T, how often a query is chosen and records found; ``None`` for
+            a public rule: more with rows, budget and columns, fewer with queries.
         samples: s, records a round; ``None`` for 150: the play sees 1 / sqrt(s) of sampling error, and each costs a solve.
-        scale: eta, the size of the perturbation; ``None`` for ``usual`` times the root of the rounds, as regret wants it.
+        scale: eta, the size of the perturbation; ``None`` for a constant times the root of the rounds, as regret wants it.
         window: how many rounds' records are shown to the query player together; 1 is the paper's.
         last: the share of the rounds, the last ones, whose records are released.
-        oracle: who finds the records, by name.
+        oracle: who finds the records, by name: search, exact, cpsat, milp, gurobi, parity or brute (docs/oracles.md).
     """
 
     rounds: int | None = None

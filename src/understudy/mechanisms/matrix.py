@@ -20,7 +20,7 @@ from understudy.game import Played, Watcher, play
 from understudy.mechanisms.base import Brief, Mechanism, Outlook
 from understudy.players.measuring import one_way
 from understudy.players.residuals import FromResiduals, MeasureResiduals
-from understudy.players.rows import RowPlayer, check_width
+from understudy.players.rows import RowPlayer, check_width, refits, seconds_a_row
 from understudy.privacy import Meter
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
@@ -29,6 +29,7 @@ from understudy.synthesis.evidence import SUMS_UP_TO
 from understudy.synthesis.residuals import Objective, closure, plan
 from understudy.tally import DENSE_CELLS
 
+SWEEPS = 3
 MOST_CELLS = 1 << 26  # of all residuals together: half a gigabyte of counts
 
 
@@ -45,6 +46,7 @@ class Matrix(Mechanism):
 
     name: ClassVar[str] = "matrix"
     summary: ClassVar[str] = "all marginals of the workload measured together with the best split of the budget; known error bars"
+    in_short: ClassVar[str] = "all marginals at once; known error bars"
     reference: ClassVar[str] = "Xiao, He, Zhang and Kifer, NeurIPS 2023"
 
     def check(self, brief: Brief) -> None:
@@ -69,12 +71,21 @@ class Matrix(Mechanism):
         total = Fraction(0) if brief.neighbours is Neighbours.REPLACE_ONE else Fraction(math.ceil(math.sqrt(25 / rho)))
         made = plan(wanted, rho=rho, neighbours=brief.neighbours, objective=self.objective, total_sigma=total)
         cells = sum(part.size for part in made.parts)
-        return Outlook(how=f"{len(made.parts)} residuals measured at once", sigma=float(made.errors.max()), tables=len(wanted), cells=cells)
+        return Outlook(
+            how=f"{len(made.parts)} residuals measured at once",
+            sigma=float(made.errors.max()),
+            tables=len(made.parts),
+            cells=cells,
+            drawn=cells,
+            rounds=0,
+            sweep=seconds_a_row(fitted_to(wanted)),
+            sweeps=refits(wanted, SWEEPS),
+        )
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         wanted = tables_for(brief.workload)
         made = plan(wanted, rho=meter.left, neighbours=brief.neighbours, objective=self.objective, total_sigma=meter.rows_sigma)
-        rows = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=3, sums_up_to=0)
+        rows = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=SWEEPS, sums_up_to=0, watcher=watcher)
         data = FromResiduals(rows, fitted_to(wanted), rows=meter.rows, rows_sigma=meter.rows_sigma)
         return play(data, MeasureResiduals(meter, made), rounds=1, watcher=watcher, schema=brief.schema)
 

@@ -18,7 +18,7 @@ from understudy.errors import NotSupported, ParameterError
 from understudy.game import Played, Watcher, play
 from understudy.mechanisms.base import Brief, Mechanism
 from understudy.players.domain import DomainWeights
-from understudy.players.measuring import InTurn, MeasureAll, WorstFirst, one_way
+from understudy.players.measuring import InTurn, MeasureAll, WorstFirst, check_choosable, one_way
 from understudy.privacy import Meter
 
 
@@ -41,14 +41,16 @@ class Mwem(Mechanism):
 
     name: ClassVar[str] = "mwem"
     summary: ClassVar[str] = "selects and measures the worst answers; a weight for every record, so small domains only"
+    in_short: ClassVar[str] = "a weight for every record; small domains only"
     reference: ClassVar[str] = "Hardt, Ligett and McSherry, NIPS 2012"
 
     def check(self, brief: Brief) -> None:
         if brief.schema.domain_size > self.most_cells:
             raise NotSupported(
                 f"mwem keeps a weight for every possible record and this schema has {brief.schema.domain_text} of them "
-                f"(at most {self.most_cells:,}); use fewer columns, wider bins, or the mechanism 'independent'."
+                f"(at most {self.most_cells:,}); use fewer columns, wider bins, or the mechanism 'arp'."
             )
+        check_choosable(self.name, brief.workload)
         if self.rounds is not None and (
             isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or not 1 <= self.rounds <= 10_000
         ):

@@ -47,10 +47,10 @@ class OracleQuery(Leading):
     """Follow the leader under single literals with Laplace weights of ``scale``, against all conjunctions.
 
     The literals are "column c takes value v" for all values but the first of each column: of a table of 0 and 1, "column c is 1". Fewer
-    would not tell all records apart. The other parameters are those of :class:`Leading`.
+    would not tell all records apart.
 
     Attributes:
-        learner: the private best response: exponential, rspm or prsma.
+        learner: who picks the worst query: exponential, rspm (solves on the private rows) or prsma (toy sizes).
         width: for rspm, at most so many literals in a response; ``None`` for any number.
         certifier: for rspm, who proves that a response is the best: counting (our own, for any number of literals), cpsat, or auto.
     """
@@ -61,7 +61,9 @@ class OracleQuery(Leading):
 
     name: ClassVar[str] = "oraclequery"
     summary: ClassVar[str] = "all conjunctions of up to 22 columns, however long; selects the worst of them and measures nothing"
+    in_short: ClassVar[str] = "all conjunctions of up to 22 columns"
     reference: ClassVar[str] = "Neel, Roth and Wu, FOCS 2019, Algorithm 1, with corrections"
+    conditions: ClassVar[str] = "with learner=rspm and certifier=cpsat or a width, on a solver's certificate"
     usual: ClassVar[float] = 0.4  # from invented tables of 10 and 16 correlated columns of 0 and 1
 
     @property

@@ -39,6 +39,7 @@ class Projection(Mechanism):
 
     name: ClassVar[str] = "projection"
     summary: ClassVar[str] = "the whole workload measured once, relaxed rows fitted to it; large domains, any queries"
+    in_short: ClassVar[str] = "relaxed rows fitted to the whole workload"
     reference: ClassVar[str] = "Aydore et al., ICML 2021, Algorithm 2 with T = 1; Nikolov, Talwar and Zhang, STOC 2013"
 
     def check(self, brief: Brief) -> None:
@@ -49,9 +50,13 @@ class Projection(Mechanism):
                 "use fewer or smaller marginals, or the mechanism 'rap'."
             )
 
+    def model_numbers(self, brief: Brief) -> int:
+        return self.relaxed_rows * sum(brief.schema.shape)
+
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         query = MeasureAll(meter, list(brief.workload), rho=meter.left)
-        return play(RelaxedRows(brief.schema, self._fit, rows=meter.rows, rng=rng), query, rounds=1, watcher=watcher, schema=brief.schema)
+        data = RelaxedRows(brief.schema, self._fit, rows=meter.rows, rng=rng, watcher=watcher)
+        return play(data, query, rounds=1, watcher=watcher, schema=brief.schema)
 
     @property
     def _fit(self) -> Fit:

@@ -20,11 +20,11 @@ from understudy.mechanisms.base import Brief, Mechanism, check_whole
 from understudy.mechanisms.leading import rounds_for
 from understudy.players.choosing import WorstSigned
 from understudy.players.leader import LEADERS, LeadingGenerator
+from understudy.players.measuring import check_choosable
 from understudy.players.network import Network, Size, check_network, one_thread
 from understudy.players.relaxed import MOST_NUMBERS
 from understudy.privacy import Meter
 from understudy.queries.base import relaxed
-from understudy.tally import DENSE_CELLS
 
 LATENTS = 100  # in every generator; the mixture has as many for each round
 MIXED = 5 * MOST_NUMBERS  # numbers in the mixture: 400 MB
@@ -37,8 +37,9 @@ class QueryGan(Mechanism):
     T generators are criticised T - 1 times, since nobody would learn from the last choice.
 
     Attributes:
-        rounds: T; ``None`` for the public rule of fem.
-        leader: ``regularised``, or the paper's ``follow`` and ``perturbed``; see :class:`LeadingGenerator`.
+        rounds: T, how often a query is chosen and the network trained; ``None`` for
+            fem's rule: more with rows, budget and columns, fewer with queries.
+        leader: what the network is trained for: ``regularised``, or the paper's ``follow`` and ``perturbed``.
         last: the share of the generators, the last ones, that rows are drawn from; 1 is the paper's.
         latents: random vectors, each of which becomes a distribution over rows; ``None`` for 100, fewer where all rounds would not fit.
         entries: numbers in such a vector.
@@ -58,6 +59,7 @@ class QueryGan(Mechanism):
 
     name: ClassVar[str] = "querygan"
     summary: ClassVar[str] = "selects the worst queries and measures nothing; a generator network is trained on them"
+    in_short: ClassVar[str] = "a network trained on the worst queries"
     reference: ClassVar[str] = "QueryGAN (ODO), corrected: the exponential mechanism over one-layer ReLU units"
 
     def check(self, brief: Brief) -> None:
@@ -69,8 +71,13 @@ class QueryGan(Mechanism):
         check_network(self.name, self._size(brief, self.rounds or 2), self.rate, brief.schema)
         for part in brief.workload:
             relaxed(part)
-            if part.query(0) is None or part.size > DENSE_CELLS:
-                raise NotSupported(f"querygan chooses single queries, from at most {DENSE_CELLS:,} in a batch; one here is a {part.kind}.")
+            if part.query(0) is None:
+                raise NotSupported(f"querygan chooses single queries; one class here, {part.kind}, cannot be taken apart so.")
+        check_choosable(self.name, brief.workload)
+
+    def model_numbers(self, brief: Brief) -> int:
+        rounds = self.rounds or 2  # the rule for rounds needs the budget
+        return int(self.last * rounds * self._size(brief, rounds).latents * sum(brief.schema.shape))
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         rounds = self.rounds or rounds_for(meter.left, meter.rows, brief.workload)

@@ -30,8 +30,8 @@ class Rap(Mechanism):
     """Data player: relaxed rows. Query player: several worst queries at a time, each measured.
 
     Attributes:
-        rounds: T; ``None`` for 20, or fewer when there is little to choose.
-        queries_per_round: K; ``None`` for the public rule in ``_plan``.
+        rounds: T, how often to select and measure; ``None`` for 20, or fewer when there is little to choose.
+        queries_per_round: K, measured in each; ``None`` for a public rule: more with rows and budget, fewer with queries.
         relaxed_rows: n', how many rows to fit; the paper's 1000 is slower and no better.
         parameterisation: ``softmax``, or the paper's ``sparsemax``.
         rate: Adam's learning rate; ``None`` for 0.1 with softmax, 0.01 with sparsemax.
@@ -49,6 +49,7 @@ class Rap(Mechanism):
 
     name: ClassVar[str] = "rap"
     summary: ClassVar[str] = "selects and measures the worst single queries, fits relaxed rows to them; large domains, any queries"
+    in_short: ClassVar[str] = "relaxed rows fitted to the worst single queries"
     reference: ClassVar[str] = "Aydore et al., ICML 2021, Algorithm 2"
 
     def check(self, brief: Brief) -> None:
@@ -66,6 +67,9 @@ class Rap(Mechanism):
             )
         if any(part.query(0) is None for part in brief.workload):
             raise NotSupported("rap measures single queries, which not all classes of this workload can be taken apart into.")
+
+    def model_numbers(self, brief: Brief) -> int:
+        return self.relaxed_rows * sum(brief.schema.shape)
 
     def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
         rounds, queries = self._plan(meter.left, meter.rows, brief.workload.size)

@@ -21,10 +21,11 @@ from understudy.queries.separator import separator
 
 @dataclass(frozen=True, kw_only=True)
 class SepFem(Leading):
-    """Follow the leader under a separator set with Laplace weights of ``scale``; the other parameters are those of :class:`Leading`."""
+    """Follow the leader under a separator set with Laplace weights of ``scale``."""
 
     name: ClassVar[str] = "sepfem"
     summary: ClassVar[str] = "fem with another perturbation: queries that tell records apart, at random weights"
+    in_short: ClassVar[str] = "fem with queries that tell records apart"
     reference: ClassVar[str] = "Vietri et al., ICML 2020, Algorithms 1 and 3"
     usual: ClassVar[float] = 0.09
 

@@ -18,10 +18,10 @@ from enum import StrEnum
 from functools import cached_property
 from typing import ClassVar
 
-import numba
 import numpy as np
 
 import understudy.oracles as room
+from understudy.compiled import kernel
 from understudy.discovery import classes_in
 from understudy.errors import ParameterError, WorkloadError
 from understudy.queries.symmetric import Query
@@ -222,7 +222,7 @@ class Instance:
         return np.concatenate([[0.0], np.cumsum(flat)])
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _worth(records, starts, columns, values, holds, tables, weights):  # type: ignore[no-untyped-def]
     worth = np.zeros(len(records))
     for row in range(len(records)):

@@ -17,12 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.errors import ParameterError
 from understudy.oracles.base import Ended, Found, Instance, Oracle, Variants
-from understudy.oracles.moves import BORROWED
 from understudy.oracles.plan import Plan, plan_of, worth_of
 from understudy.oracles.search import Search
 
@@ -82,7 +81,7 @@ class Node(NamedTuple):
     trail: np.ndarray  # struck-out coordinates, and how many in the last entry
 
 
-@numba.njit(**BORROWED, forceinline=True)
+@kernel(borrows=True, inner=True, forceinline=True)
 def _strike(node: Node, c: int, at: int) -> None:
     node.possible[at] = False
     node.open[c] -= 1
@@ -90,7 +89,7 @@ def _strike(node: Node, c: int, at: int) -> None:
     node.trail[-1] += 1
 
 
-@numba.njit(**BORROWED)
+@kernel(borrows=True, inner=True)
 def _credit_cells(listed, first, end, kept, sizes, offsets, cells, weights, node):  # type: ignore[no-untyped-def]
     """Credit the cells ``listed[first:end]`` that are possible, moved to ``kept`` and on; returns (their end, what is settled)."""
     settled = 0.0
@@ -136,7 +135,7 @@ def _credit_cells(listed, first, end, kept, sizes, offsets, cells, weights, node
     return kept, settled
 
 
-@numba.njit(**BORROWED, forceinline=True)
+@kernel(borrows=True, inner=True, forceinline=True)
 def _top(table, start, low, high, weight):  # type: ignore[no-untyped-def]
     """The best weighted table entry for counts from low to high."""
     top = weight * table[start + low]
@@ -145,7 +144,7 @@ def _top(table, start, low, high, weight):  # type: ignore[no-untyped-def]
     return top
 
 
-@numba.njit(**BORROWED, forceinline=True)
+@kernel(borrows=True, inner=True, forceinline=True)
 def _range(u, others, offsets, node):  # type: ignore[no-untyped-def]
     """(least, most) that a touch can add to the count, and whether a value it does not list is possible."""
     c, rest = others.columns[u], others.rests[u]
@@ -160,7 +159,7 @@ def _range(u, others, offsets, node):  # type: ignore[no-untyped-def]
     return low, high, unlisted
 
 
-@numba.njit(**BORROWED)
+@kernel(borrows=True, inner=True)
 def _credit_others(sizes, offsets, others, weights, node):  # type: ignore[no-untyped-def]
     """Credit the queries that are no cells; returns what is settled."""
     settled = 0.0
@@ -196,7 +195,7 @@ def _credit_others(sizes, offsets, others, weights, node):  # type: ignore[no-un
     return settled
 
 
-@numba.njit(**BORROWED)
+@kernel(borrows=True, inner=True)
 def _narrow(listed, first, end, kept, best, close, sizes, offsets, cells, others, weights, linear, node, work):  # type: ignore[no-untyped-def]
     """Credit and strike out until nothing changes; returns (end of the cells kept from ``kept`` on, bound, work left)."""
     begin = kept
@@ -230,7 +229,7 @@ def _narrow(listed, first, end, kept, best, close, sizes, offsets, cells, others
         first, end = begin, kept
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _branch(sizes, offsets, cells, others, weights, linear, codes, work):  # type: ignore[no-untyped-def]
     """(best codes, no record is worth more than this, work left: none if the limit was hit)."""
     n, coordinates = len(sizes), len(linear)

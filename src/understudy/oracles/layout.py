@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.oracles.plan import Cells, Plan, coordinates
 
 MOVES = 64  # about as many moves as pairs of sweeps in one kick; weighs scores against views
@@ -203,7 +203,7 @@ def _listed_views(plan: Plan, chosen: np.ndarray, first_view: int):  # type: ign
     }
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _hashed(keys, starts):  # type: ignore[no-untyped-def]
     size = 4
     while size < 2 * len(keys):
@@ -217,7 +217,7 @@ def _hashed(keys, starts):  # type: ignore[no-untyped-def]
     return slots
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@kernel(inner=True, forceinline=True)
 def slot_of(key, size):  # type: ignore[no-untyped-def]
     """Where to begin looking for a key; ``size`` is a power of two."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
@@ -265,7 +265,7 @@ def _scores(plan: Plan, cell: np.ndarray) -> tuple[np.ndarray, ...]:
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _idle(tables, lengths, table, touches):  # type: ignore[no-untyped-def]
     """The last count of the first run of equal entries; -1 where one column may add more than one."""
     idle = np.full(len(tables), -1, np.int64)

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.oracles.layout import Layout, slot_of
-
-# The kernels own nothing: every array is held by the caller, and counting references to them would take most of the time.
-BORROWED = {"cache": True, "nogil": True, "_nrt": False}
 
 
 class State(NamedTuple):
@@ -57,7 +54,7 @@ def fresh(layout: Layout) -> State:
     )
 
 
-@numba.njit(**BORROWED, forceinline=True)
+@kernel(borrows=True, inner=True, forceinline=True)
 def draw(state, count):  # type: ignore[no-untyped-def]
     """A whole number below ``count`` by xorshift: public randomness, the same on every machine."""
     x = state.random[0]
@@ -68,7 +65,7 @@ def draw(state, count):  # type: ignore[no-untyped-def]
     return np.int64((x >> np.uint64(11)) % np.uint64(count))
 
 
-@numba.njit(**BORROWED, forceinline=True)
+@kernel(borrows=True, inner=True, forceinline=True)
 def _enqueue(state: State, column: int) -> None:
     if not state.queued[column]:
         state.queued[column] = True
@@ -77,7 +74,7 @@ def _enqueue(state: State, column: int) -> None:
         state.marks[1] += 1
 
 
-@numba.njit(**BORROWED, forceinline=True)
+@kernel(borrows=True, inner=True, forceinline=True)
 def _slot(layout: Layout, key: int) -> int:
     """The slot of a view's key, or -1 when it sees no weighted cell."""
     size = len(layout.slots)
@@ -89,7 +86,7 @@ def _slot(layout: Layout, key: int) -> int:
     return at
 
 
-@numba.njit(**BORROWED, forceinline=True)
+@kernel(borrows=True, inner=True, forceinline=True)
 def judge(c: int, layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray) -> None:
     """What each value of a column is worth, up to a constant."""
     size, offset, worth = layout.sizes[c], layout.offsets[c], state.worth
@@ -106,7 +103,7 @@ def judge(c: int, layout: Layout, state: State, weights: np.ndarray, linear: np.
                 worth[layout.item_codes[i]] += state.items[i]
 
 
-@numba.njit(**BORROWED, forceinline=True)
+@kernel(borrows=True, inner=True, forceinline=True)
 def _lift(touch: int, by: int, layout: Layout, state: State, weights: np.ndarray) -> None:
     """One column of a query adds ``by`` more to its count: the scores of its other columns follow."""
     q = layout.touch_query[touch]
@@ -130,7 +127,7 @@ def _lift(touch: int, by: int, layout: Layout, state: State, weights: np.ndarray
                 _enqueue(state, c)
 
 
-@numba.njit(**BORROWED, forceinline=True)
+@kernel(borrows=True, inner=True, forceinline=True)
 def move(c: int, value: int, layout: Layout, state: State, weights: np.ndarray) -> None:
     """A column takes a value; everything that depends on it follows."""
     was = state.record[c]
@@ -151,7 +148,7 @@ def move(c: int, value: int, layout: Layout, state: State, weights: np.ndarray) 
         _lift(layout.at_touches[p], layout.at_lifts[p], layout, state, weights)
 
 
-@numba.njit(**BORROWED)
+@kernel(borrows=True, inner=True)
 def ascend(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray, tiny: float) -> float:
     """Let every queued column take its best value until the queue is empty; returns what was gained."""
     gained = 0.0
@@ -177,7 +174,7 @@ def ascend(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray
     return gained
 
 
-@numba.njit(**BORROWED, forceinline=True)
+@kernel(borrows=True, inner=True, forceinline=True)
 def force(c: int, value: int, layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray) -> float:
     """A column takes a value whatever it costs, and keeps it while the others adapt."""
     gain = 0.0
@@ -190,7 +187,7 @@ def force(c: int, value: int, layout: Layout, state: State, weights: np.ndarray,
     return gain
 
 
-@numba.njit(**BORROWED, forceinline=True)
+@kernel(borrows=True, inner=True, forceinline=True)
 def rest(state: State) -> None:
     """Forget the queue and the log."""
     while state.marks[1] > 0:
@@ -204,7 +201,7 @@ def rest(state: State) -> None:
     state.marks[2] = 0
 
 
-@numba.njit(**BORROWED)
+@kernel(borrows=True, inner=True)
 def begin_at_random(layout: Layout, state: State, weights: np.ndarray, ladders: np.ndarray) -> None:
     """A random record, and everything that depends on it."""
     for view in range(len(layout.keys)):
@@ -236,7 +233,7 @@ def begin_at_random(layout: Layout, state: State, weights: np.ndarray, ladders: 
         _enqueue(state, (begin + i) % len(layout.sizes))
 
 
-@numba.njit(**BORROWED)
+@kernel(borrows=True, inner=True)
 def total_of(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray) -> float:
     """What the record is worth, added up afresh."""
     total = 0.0

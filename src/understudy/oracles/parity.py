@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.errors import NotSupported
 from understudy.oracles.base import Ended, Found, Instance, Oracle
 from understudy.oracles.search import Search
@@ -76,7 +76,7 @@ class Parity(Oracle):
         return _reduce(words.view(np.uint64), len(columns))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _reduce(rows, columns):  # type: ignore[no-untyped-def]
     """Rows brought into a form where each has a leading bit that no other row has; contradictions are dropped."""
     words = rows.shape[1] - 1
@@ -106,7 +106,7 @@ def _reduce(rows, columns):  # type: ignore[no-untyped-def]
     return rows[kept], consistent
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _solution(rows, bits):  # type: ignore[no-untyped-def]
     """The given bits, changed at each row's own leading bit so that every row holds."""
     words = rows.shape[1] - 1

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.oracles.base import Instance, TableTerm
 
 DENSE_SHARE = 0.1  # a table with a smaller share of non-zero weights is kept as a list of cells
@@ -87,7 +87,7 @@ class Plan:
         return float(worth_of(self.offsets, self.cells, self.others, weights, linear, codes.astype(np.int64)))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def worth_of(offsets, cells, others, weights, linear, codes):  # type: ignore[no-untyped-def]
     """What codes of the mentioned columns are worth, term by term."""
     total = 0.0
@@ -162,7 +162,7 @@ def plan_of(instance: Instance, *, dense: bool = True) -> Plan:
     return Plan(columns, sizes, offsets, cells, others, tuple(kept), constant, sign, term, base)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _sort_out(starts, columns, values, holds, tables, sizes):  # type: ignore[no-untyped-def]
     """What each query is, ``constant + sign * cell`` where it is a cell; literals of cells are rewritten in place."""
     count = len(starts) - 1

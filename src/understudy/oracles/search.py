@@ -14,13 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.errors import ParameterError
 from understudy.oracles.base import Ended, Found, Instance, Oracle, Variants, sub_seed
 from understudy.oracles.layout import Layout, layout_of
-from understudy.oracles.moves import BORROWED, State, ascend, begin_at_random, draw, force, fresh, move, rest, total_of
+from understudy.oracles.moves import State, ascend, begin_at_random, draw, force, fresh, move, rest, total_of
 from understudy.oracles.plan import Plan, plan_of
 
 KICKED = 16  # columns that one kick is thought to look after
@@ -98,7 +98,7 @@ def _ladders(instance: Instance, plan: Plan) -> np.ndarray:
     return np.concatenate([np.zeros(0), *ladders])
 
 
-@numba.njit(**BORROWED)
+@kernel(borrows=True, inner=True)
 def _bend(q: int, layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray) -> float:
     """Bring a scored query into a state that its weight prefers, changing as few columns as may be."""
     table, first, end = layout.tables[q], layout.touch_starts[q], layout.touch_starts[q + 1]
@@ -135,7 +135,7 @@ def _bend(q: int, layout: Layout, state: State, weights: np.ndarray, linear: np.
     return gain
 
 
-@numba.njit(**BORROWED, forceinline=True)
+@kernel(borrows=True, inner=True, forceinline=True)
 def _promise(target: int, layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray, cells: int) -> float:
     """What a target would add if only it and the linear term counted; nothing for one that is met already."""
     if target < 0:
@@ -151,7 +151,7 @@ def _promise(target: int, layout: Layout, state: State, weights: np.ndarray, lin
     return -np.inf if met else gain
 
 
-@numba.njit(**BORROWED)
+@kernel(borrows=True, inner=True)
 def _kick(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray, targets: np.ndarray, cells: int, entrants: int) -> float:
     """Make the most promising of a few random queries true; returns what that gained (mostly less than nothing)."""
     target, top = 0, -np.inf
@@ -170,7 +170,7 @@ def _kick(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray,
     return gain
 
 
-@numba.njit(**BORROWED)
+@kernel(borrows=True, inner=True)
 def _targets(layout: Layout, weights: np.ndarray, cells: int, targets: np.ndarray) -> int:
     """What a kick may aim at: cells of positive weight and spikes (their number), other queries (-1 - their number)."""
     spikes = len(layout.aim_starts) - 1 - cells
@@ -189,7 +189,7 @@ def _targets(layout: Layout, weights: np.ndarray, cells: int, targets: np.ndarra
     return count
 
 
-@numba.njit(**BORROWED)
+@kernel(borrows=True)
 def _search(layout, state, weights_of, linear_of, ladders, targets, cells, restarts, kicks, seeds, found):  # type: ignore[no-untyped-def]
     """Write the best codes of the mentioned columns for every variant into ``found``."""
     count = 0

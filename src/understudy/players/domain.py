@@ -11,10 +11,10 @@ import numpy as np
 from understudy.game import Finding
 from understudy.privacy import Measurement
 from understudy.queries.base import QueryClass
-from understudy.queries.lattice import AllConjunctions
 from understudy.queries.marginal import Marginal
 from understudy.schema import Schema
 from understudy.synthesis.rounding import systematic_counts
+from understudy.tally import records_over
 
 STEP = 0.5  # of the way to each target, in the logarithm: measurements that disagree settle between
 CERTAIN = 3.0  # an answer this many sigmas from the model is believed in full
@@ -29,10 +29,7 @@ class DomainModel:
     def shares(self, part: QueryClass) -> np.ndarray:
         if isinstance(part, Marginal):
             return self.marginal(part.positions)
-        records = records_over(part.columns, self.weights.shape)
-        if isinstance(part, AllConjunctions):  # as many queries as records: their truth would not fit
-            return part.weights(records, self.marginal(part.columns))
-        return self.marginal(part.columns) @ part.truth(records)
+        return part.weights(records_over(part.columns, self.weights.shape), self.marginal(part.columns))
 
     def marginal(self, positions: tuple[int, ...]) -> np.ndarray:
         """The marginal over some columns, in the order given, flat."""
@@ -124,9 +121,3 @@ def sum_out(weights: np.ndarray, kept: set[int]) -> np.ndarray:
         weights = weights.reshape(before, -1) @ ones if after == 1 else ones @ weights.reshape(before, len(ones), after)
         del sizes[at], stays[at]
     return weights.reshape(shape)
-
-
-def records_over(columns: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
-    """Every combination of the codes of some columns, one a row, in the order of a flat marginal."""
-    sizes = [shape[c] for c in columns]
-    return np.indices(sizes, np.int32).reshape(len(sizes), -1).T

@@ -56,7 +56,7 @@ class FittedGenerator:
     def _fit(self, steps: int) -> None:
         """Steps until the noise is reached or nothing improves; the best network seen is kept."""
         answers = sum(target.part.size for target in self._targets)
-        best, kept, settled = math.inf, self._network.state(), 0
+        best, kept, settled = math.inf, self._network.parameters.copy(), 0
         for _ in range(steps):
             at = self._network.chances()
             slopes = np.zeros_like(at.values)
@@ -64,10 +64,9 @@ class FittedGenerator:
             excess = max(best - answers, 0.0) + math.sqrt(2 * answers)
             settled = 0 if loss < best - PROGRESS * excess or math.isinf(best) else settled + 1
             if loss < best:
-                best, kept = loss, self._network.state()
+                best, kept = loss, self._network.parameters.copy()
             if best <= ENOUGH * answers or settled >= PATIENCE:
                 break
-            self._network.pull(at, slopes)
-            self._adam.step()
+            self._adam.step(self._network.pull(at, slopes))
             self.taken += 1
-        self._network.restore(kept)
+        self._network.parameters[:] = kept

@@ -64,13 +64,12 @@ class LeadingGenerator:
                 self._add(single(found), found.sign)
         queries = relaxed(Symmetric(tuple(self._signs)))
         signs, aims = np.asarray([*self._signs.values()], np.float32), np.asarray([*self._aims.values()], np.float32)
-        gamma = self._network.exponential(GAMMA, self._rng) if self._leader == "perturbed" else None
+        gamma = self._network.exponential(GAMMA, self._rng) if self._leader == "perturbed" else np.float32(0)
         for _ in range(self._steps):
             at = self._network.chances()
             slopes = np.zeros_like(at.values)
             queries.pull(at, queries.answers(at) - aims if self._leader == "regularised" else -signs, slopes)
-            self._network.pull(at, slopes, gamma)
-            self._adam.step()
+            self._adam.step(self._network.pull(at, slopes) + gamma)
 
     def result(self) -> Mixture:
         """The uniform mixture of the generators; the last of them has learnt from every choice."""

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from understudy.errors import NotSupported
 from understudy.game import Finding, Model, QueryPlayer
-from understudy.players.critic import DRAWN, LEVELS, Criticised
+from understudy.players.critic import Criticised
 from understudy.players.rows import RowModel
 from understudy.privacy import Choice, MarginalScore, Meter
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Query, Symmetric
 from understudy.schema import Schema
-from understudy.tally import Counts
+from understudy.tally import DENSE_CELLS, Counts
 
 FINE = 2**24  # rows of a model that has none of its own: what rounding loses is far below one person
+DRAWN = 20_000  # about so many rows of a model are shown to a discriminator
 KEPT = 1  # of a marginal too wide to hold, at most so many empty cells are expected among those measured
 
 
@@ -75,6 +76,16 @@ def single(choice: Choice) -> Query:
     return query
 
 
+def check_choosable(mechanism: str, parts: Iterable[QueryClass]) -> None:
+    """Refuse, in a sentence and before anything is charged, batches too large to choose single queries from."""
+    widest = max(part.size for part in parts)
+    if widest > DENSE_CELLS:
+        raise NotSupported(
+            f"{mechanism} chooses single queries, from at most {DENSE_CELLS:,} in a batch, and one here has {widest:,}; "
+            "ask for fewer columns at a time or wider bins, or use the mechanism 'arp'."
+        )
+
+
 class WorstMarginal:
     """SELECT the whole marginal that a model gets most wrong, then MEASURE it."""
 
@@ -93,17 +104,6 @@ def whole_counts(model: Model, parts: Sequence[Marginal]) -> tuple[list[Counts],
     if isinstance(model, RowModel):
         return model.counts(parts), len(model.codes)
     return [Counts(part.size, np.rint(model.shares(part) * FINE).astype(np.int64)) for part in parts], FINE
-
-
-class Slopes:
-    """MEASURE what the rows that should be called real say about the discriminator of a model."""
-
-    def __init__(self, meter: Meter, *, rho: Fraction) -> None:
-        self._meter, self._rho = meter, rho
-
-    def point(self, model: Model) -> Sequence[Finding]:
-        assert isinstance(model, Criticised)
-        return [self._meter.measure_tilted(model.parts, model.weights, LEVELS, rho=self._rho)]
 
 
 class WholeDiscriminator:

@@ -1,21 +1,17 @@
-"""The generator network: random vectors in, a distribution for every column out.
-
-Torch is imported when a network is made and not before, so that nobody needs it who does not ask for one.
-"""
+"""The generator network: random vectors in, a distribution for every column out."""
 
 from __future__ import annotations
 
-import importlib.util
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from understudy.errors import NotSupported, ParameterError
-from understudy.players.relaxed import MOST_NUMBERS
+from understudy.players.relaxed import MOST_NUMBERS, Adam
 from understudy.players.simplex import PARAMETERISATIONS
 from understudy.queries.relaxed import Chances
 from understudy.schema import Schema
@@ -52,74 +48,76 @@ def check_network(name: str, size: Size, rate: float, schema: Schema) -> None:
             f"A network of {size.latents:,} latents and {size.hidden:,} hidden units for columns of {width:,} values in all has more than "
             f"{MOST_NUMBERS:,} numbers; use wider bins, or fewer latents or hidden units."
         )
-    if importlib.util.find_spec("torch") is None:
-        raise NotSupported(f"The mechanism {name} trains a network with PyTorch: pip install 'understudy[gan]'.")
 
 
 class Network:
     """Two hidden layers, each beside what went into it, and a softmax for every column.
 
     The vectors are drawn once: the distribution it stands for is the average over them, so its answers are exact and have slopes.
-    With :func:`one_thread` and a seed from ``rng`` two runs on one machine are the same; torch does not promise it across machines.
+    With :func:`one_thread` and a seeded ``rng`` two runs on one machine are the same; the BLAS of
+    another machine may round otherwise.
+
+    Attributes:
+        parameters: all weights and biases, in one row.
     """
 
     def __init__(self, schema: Schema, size: Size, rng: np.random.Generator) -> None:
-        import torch
-
-        self._torch = torch
-        seeded = torch.Generator().manual_seed(int(rng.integers(2**62)))
         self._starts = np.concatenate([[0], np.cumsum(schema.shape)]).astype(np.int64)
-        self._latents = torch.randn(size.entries, size.latents, generator=seeded)
-        widths = [size.entries, size.entries + size.hidden, size.entries + 2 * size.hidden]
+        # What flows through: the vectors, then what each hidden layer makes of all above it.
+        self._flow = np.empty((size.entries + 2 * size.hidden, size.latents), np.float32)
+        self._flow[: size.entries] = rng.standard_normal((size.entries, size.latents), np.float32)
         heights = [size.hidden, size.hidden, int(self._starts[-1])]
-        self._weights = [torch.randn(h, w, generator=seeded) / math.sqrt(w) for h, w in zip(heights, widths, strict=True)]
-        self._biases = [torch.zeros(h, 1) for h in heights]
-        for parameter in self.parameters:
-            parameter.requires_grad_()
-        self._logits: Any = None
-
-    @property
-    def parameters(self) -> list[Any]:
-        return [*self._weights, *self._biases]
+        self._inputs = [size.entries, size.entries + size.hidden, size.entries + 2 * size.hidden]
+        self._shapes = [*zip(heights, self._inputs, strict=True), *((height, 1) for height in heights)]
+        self.parameters = np.zeros((1, sum(height * width for height, width in self._shapes)), np.float32)
+        self._weights, self._biases = self._layers(self.parameters)
+        for weight in self._weights:
+            weight[:] = rng.standard_normal(weight.shape, np.float32) / math.sqrt(weight.shape[1])
 
     def chances(self) -> Chances:
         """The relaxed rows that it stands for now."""
-        flow = self._latents
-        for weight, bias in zip(self._weights[:-1], self._biases[:-1], strict=True):
-            flow = self._torch.cat([flow, self._torch.relu(weight @ flow + bias)])
-        self._logits = self._weights[-1] @ flow + self._biases[-1]
-        free = self._logits.detach().numpy()
-        found = Chances(np.empty_like(free), self._starts)
+        for layer in (0, 1):
+            made = self._flow[self._made_by(layer)]
+            np.matmul(self._weights[layer], self._flow[: self._inputs[layer]], out=made)
+            made += self._biases[layer]
+            np.maximum(made, 0, out=made)
+        free = self._weights[2] @ self._flow
+        free += self._biases[2]
         for span in self._spans():
-            SOFTMAX.chances(free[span], found.values[span])
-        return found
+            SOFTMAX.chances(free[span], free[span])
+        return Chances(free, self._starts)
 
-    def pull(self, at: Chances, slopes: np.ndarray, more: Sequence[Any] | None = None) -> None:
-        """Turn slopes of the chances it gave last into slopes of its parameters, and add ``more`` to these; ``slopes`` is used up."""
+    def pull(self, at: Chances, slopes: np.ndarray) -> np.ndarray:
+        """Slopes of its parameters, from slopes of the chances it gave last, which are used up."""
         for span in self._spans():
             SOFTMAX.pull(at.values[span], slopes[span])
-        for parameter in self.parameters:
-            parameter.grad = None
-        self._logits.backward(self._torch.from_numpy(slopes))
-        for parameter, added in zip(self.parameters, more or (), strict=more is not None):
-            parameter.grad += added
+        found, of_flow = np.empty_like(self.parameters), np.zeros_like(self._flow)
+        of_weights, of_biases = self._layers(found)
+        for layer in (2, 1, 0):
+            if layer < 2:
+                made = self._made_by(layer)
+                slopes = of_flow[made] * (self._flow[made] > 0)
+            np.matmul(slopes, self._flow[: self._inputs[layer]].T, out=of_weights[layer])
+            np.sum(slopes, axis=1, keepdims=True, out=of_biases[layer])
+            of_flow[: self._inputs[layer]] += self._weights[layer].T @ slopes
+        return found
 
-    def exponential(self, mean: float, rng: np.random.Generator) -> list[Any]:
+    def exponential(self, mean: float, rng: np.random.Generator) -> np.ndarray:
         """Exponential noise for every parameter."""
-        drawn = (rng.exponential(mean, tuple(parameter.shape)) for parameter in self.parameters)
-        return [self._torch.from_numpy(noise.astype(np.float32)) for noise in drawn]
+        return rng.exponential(mean, self.parameters.shape).astype(np.float32)
 
-    def state(self) -> list[Any]:
-        """Its parameters, copied."""
-        return [parameter.detach().clone() for parameter in self.parameters]
+    def adam(self, rate: float) -> Adam:
+        return Adam(self.parameters, rate, epsilon=1e-8)
 
-    def restore(self, state: list[Any]) -> None:
-        with self._torch.no_grad():
-            for parameter, kept in zip(self.parameters, state, strict=True):
-                parameter.copy_(kept)
+    def _layers(self, row: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Weights and biases of the three layers: parts of a row of parameters or of slopes."""
+        ends = np.cumsum([height * width for height, width in self._shapes])
+        parts = [part.reshape(shape) for part, shape in zip(np.split(row[0], ends[:-1]), self._shapes, strict=True)]
+        return parts[:3], parts[3:]
 
-    def adam(self, rate: float) -> Any:
-        return self._torch.optim.Adam(self.parameters, lr=rate)
+    def _made_by(self, layer: int) -> slice:
+        """Where in the flow a hidden layer's units are."""
+        return slice(self._inputs[layer], self._inputs[layer + 1])
 
     def _spans(self) -> Iterator[slice]:
         return (slice(a, b) for a, b in zip(self._starts[:-1], self._starts[1:], strict=True))
@@ -127,12 +125,9 @@ class Network:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Torch on one thread, for a whole play: sums in one order, and no threads that wait for work as small as this."""
-    import torch
+    """BLAS on one thread, for a whole play.
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    Sums are taken in one order, and no threads wait for work as small as this.
+    """
+    with threadpool_limits(1, "blas"):
         yield
-    finally:
-        torch.set_num_threads(before)

@@ -16,7 +16,7 @@ import numpy as np
 from understudy.errors import NotSupported, ParameterError
 from understudy.game import Finding
 from understudy.oracles.base import Ended, FlatQueries, Found, Instance, Oracle, Variants, available_oracles
-from understudy.players.measuring import single
+from understudy.players.measuring import check_choosable, single
 from understudy.players.rows import repeated
 from understudy.privacy import Choice
 from understudy.queries.base import QueryClass
@@ -261,6 +261,7 @@ def check_oracle(mechanism: str, given: str | Oracle, schema: Schema, parts: Ite
     batches = list(parts)
     if any(part.query(0) is None for part in batches):
         raise NotSupported(f"{mechanism} hands single queries to an oracle; not all classes of this workload can be taken apart so.")
+    check_choosable(mechanism, batches)
     oracle = oracle_of(given)
     weights: dict[Query, int] = {}
     add_up(weights, [Choice(part, part.size - 1) for part in batches])  # the last: the first of all conjunctions asks nothing

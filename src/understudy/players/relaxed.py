@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.errors import NotSupported, ParameterError
-from understudy.game import Finding
+from understudy.game import Finding, NoWatcher, Watcher, learning
 from understudy.players.simplex import PARAMETERISATIONS, Parameterisation
 from understudy.privacy import Measurement
 from understudy.queries.base import QueryClass, relaxed
@@ -97,9 +97,11 @@ class RelaxedRows:
         fit: how.
         rows: how many rows the sensitive table has, or is said to have.
         rng: public randomness for the start and the order of batches.
+        watcher: told how many of the most passes a fit may take are done.
     """
 
-    def __init__(self, schema: Schema, fit: Fit, *, rows: int, rng: np.random.Generator) -> None:
+    def __init__(self, schema: Schema, fit: Fit, *, rows: int, rng: np.random.Generator, watcher: Watcher | None = None) -> None:
+        self._tell = learning(watcher or NoWatcher())
         self._schema, self._fitting, self._rows, self._rng = schema, fit, rows, rng
         starts = np.concatenate([[0], np.cumsum(schema.shape)]).astype(np.int64)
         spreads = np.repeat([fit.form.spread(size) for size in schema.shape], schema.shape)
@@ -128,7 +130,9 @@ class RelaxedRows:
         answers = sum(target.part.size for target in self._targets)
         adam = Adam(self._free, self._fitting.rate or self._fitting.haste * self._fitting.form.rate)
         best, kept, settled = math.inf, self._free.copy(), 0
-        for _ in range(math.ceil(self._fitting.steps * min(1, STEP_CELLS / answers))):
+        most = math.ceil(self._fitting.steps * min(1, STEP_CELLS / answers))
+        for done in range(most):
+            self._tell(done / most)
             before, loss = self._free.copy(), 0.0
             for batch in self._batches():
                 loss += self._step(batch, adam, spans)
@@ -172,29 +176,32 @@ class RelaxedRows:
 
 
 class Adam:
-    """Kingma and Ba (2015), in place, with a larger epsilon: DAMPING times the first gradient's root mean square.
+    """Kingma and Ba (2015), in place.
 
-    Plain Adam moves a number with hardly any slope as far as one that matters, and one round's fit then
-    spoils answers that nobody measured.
+    Where no epsilon is given it is larger, DAMPING times the first gradient's root mean square:
+    plain Adam moves a number with hardly any slope as far as one that matters, and one round's
+    fit of relaxed rows then spoils answers that nobody measured.
     """
 
     DAMPING = 0.03
 
-    def __init__(self, free: np.ndarray, rate: float) -> None:
-        self._free, self._rate = free, rate
+    def __init__(self, free: np.ndarray, rate: float, epsilon: float | None = None) -> None:
+        self._free, self._rate, self._plain = free, rate, epsilon
         self._mean, self._square = np.zeros_like(free), np.zeros_like(free)
-        self._steps, self._epsilon = 0, 0.0
+        self._steps, self._damped = 0, 0.0
 
-    def step(self, gradient: np.ndarray, spans: Sequence[slice]) -> None:
+    def step(self, gradient: np.ndarray, spans: Sequence[slice] = (slice(None),)) -> None:
         if self._steps == 0:
-            self._epsilon = self.DAMPING * math.sqrt(np.vdot(gradient, gradient) / gradient.size) + 1e-12
+            self._damped = self.DAMPING * math.sqrt(np.vdot(gradient, gradient) / gradient.size) + 1e-12
         self._steps += 1
-        rate = self._rate * math.sqrt(1 - 0.999**self._steps) / (1 - 0.9**self._steps)
+        unbiased = math.sqrt(1 - 0.999**self._steps)
+        rate = self._rate * unbiased / (1 - 0.9**self._steps)
+        epsilon = self._damped if self._plain is None else self._plain * unbiased
         for span in spans:
-            _adam(self._free[span], gradient[span], self._mean[span], self._square[span], rate, self._epsilon)
+            _adam(self._free[span], gradient[span], self._mean[span], self._square[span], rate, epsilon)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _adam(free: np.ndarray, slopes: np.ndarray, mean: np.ndarray, square: np.ndarray, rate: float, epsilon: float) -> None:
     step, tiny = np.float32(rate), np.float32(epsilon)
     for v in range(free.shape[0]):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numba
 import numpy as np
+
+from understudy.compiled import kernel
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def _pull_softmax(chances: np.ndarray, slopes: np.ndarray) -> None:
     slopes *= chances
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def sparsemax(free: np.ndarray, out: np.ndarray) -> None:
     """The nearest distribution (Martins and Astudillo, 2016): max(free - t, 0), with t such that it adds up to 1.
 
@@ -64,7 +65,7 @@ def sparsemax(free: np.ndarray, out: np.ndarray) -> None:
             out[v, r] = max(free[v, r] - t, np.float32(0))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _pull_sparsemax(chances: np.ndarray, slopes: np.ndarray) -> None:
     for r in range(chances.shape[1]):
         total, support = np.float32(0), 0

@@ -114,11 +114,22 @@ class Evidence:
             yield QueryTarget(measurement.part, measurement.counts.astype(np.float64), np.full(measurement.part.size, weight))
 
 
+def with_sums(tables: Iterable[Marginal]) -> list[Marginal]:
+    """The tables that rows are fitted to when these are measured: they, and what each is summed to."""
+    found: dict[tuple[int, ...], Marginal] = {}
+    for table in tables:
+        found[table.positions] = table
+        for axes in _smaller(len(table.positions), SUMS_UP_TO):
+            positions = tuple(table.positions[i] for i in axes)
+            found.setdefault(positions, Marginal(positions, tuple(table.shape[i] for i in axes)))
+    return list(found.values())
+
+
 def check_fitted(mechanism: str, parts: Iterable[QueryClass]) -> None:
     """Refuse, in a sentence and before anything is measured, what rows cannot be fitted to."""
     for part in parts:
         if not isinstance(part, (Conjunctions, Marginal, Symmetric)):
-            raise NotSupported(f"{mechanism} fits rows to marginals and single queries, not to {part.kind}; try 'fem' or 'mwem'.")
+            raise NotSupported(f"{mechanism} fits rows to marginals and single queries, not to {part.kind}; use the mechanism 'arp'.")
 
 
 def believed(noisy: np.ndarray, model: np.ndarray, sigma: float, sooner: float = 0.0) -> tuple[np.ndarray, np.ndarray]:

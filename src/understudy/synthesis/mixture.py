@@ -9,17 +9,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.errors import NotSupported, ParameterError
 from understudy.queries.base import QueryClass, relaxed
 from understudy.queries.condition import Condition, allowed
+from understudy.queries.marginal import Marginal
 from understudy.queries.relaxed import Chances
 from understudy.schema import Schema
 from understudy.synthesis.rounding import systematic_counts
+from understudy.tally import DENSE_CELLS, records_over
 
 GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples spread evenly over the unit interval, however many there are
+MOST_CELLS, BLOCK_CELLS = 1 << 22, 1 << 20  # to answer through a class that has no relaxed form, and how many of them at a time
 MOST_NUMBERS = 100_000_000  # of a conditioned mixture: 400 MB
 
 
@@ -29,8 +32,27 @@ class Mixture:
     def __init__(self, schema: Schema, chances: Chances) -> None:
         self.schema, self.chances = schema, chances
 
+    def answers(self, part: QueryClass) -> bool:
+        """Whether it can tell the shares of a batch: it has a relaxed form, or reads few enough combinations of values."""
+        return part.size <= DENSE_CELLS and (part.relaxed() is not None or self._combinations(part) <= MOST_CELLS)
+
     def shares(self, part: QueryClass) -> np.ndarray:
+        if part.relaxed() is None and self.answers(part):
+            return np.clip(self._through_cells(part), 0.0, 1.0)
         return np.clip(relaxed(part).answers(self.chances), 0.0, 1.0)
+
+    def _through_cells(self, part: QueryClass) -> np.ndarray:
+        """Any query by the records of its columns that satisfy it, each as likely as the model has it."""
+        shape = self.schema.shape
+        likely = Marginal(part.columns, tuple(shape[c] for c in part.columns)).relaxed().answers(self.chances).astype(np.float64)
+        total = np.zeros(part.size)
+        for first in range(0, len(likely), BLOCK_CELLS):
+            last = min(first + BLOCK_CELLS, len(likely))
+            total += part.weights(records_over(part.columns, shape, first, last), likely[first:last])
+        return total
+
+    def _combinations(self, part: QueryClass) -> int:
+        return math.prod(self.schema.shape[c] for c in part.columns)
 
     def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Randomised rounding, each relaxed row drawn equally often (but for a remainder)."""
@@ -104,7 +126,7 @@ def rounded(schema: Schema, chances: Chances, copies: np.ndarray, rng: np.random
     return codes[rng.permutation(count)]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel()
 def _stepped(chances: np.ndarray, copies: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Values at ``starts[r], starts[r] + 1, ...`` along the cumulated chances of row r, stretched to its number of copies.
 

@@ -16,17 +16,18 @@ same targets, so the result depends on the seed alone and not on how many thread
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-import numba
 import numpy as np
 
+from understudy.compiled import kernel
 from understudy.queries.symmetric import Symmetric
 from understudy.tally import cell_numbers, count_cells
 
 CHAINS = 2  # parts of the rows that are fitted side by side
+SLICES = 8  # of a sweep, between which those who watch are told how far it is
 FEWEST_ROWS_A_CHAIN = 500  # below this a part has too few rows to meet targets on its own
 
 
@@ -76,11 +77,13 @@ def fit_rows(
     heat: float = 0.0,
     priors: Sequence[np.ndarray] | None = None,
     columns: Sequence[int] | None = None,
+    tell: Callable[[float], None] = lambda share: None,
 ) -> int:
     """Move ``rows`` (int32 codes, rows x columns, changed in place) toward the targets; returns the number of moves.
 
     ``people`` is how many the rows stand for together. ``heat`` is in people; ``priors`` are the columns' own
     distributions and matter only when there is heat. Only ``columns`` are moved, all if not given.
+    ``tell`` is told what share of the work is done.
     """
     chains = max(1, min(CHAINS, len(rows) // FEWEST_ROWS_A_CHAIN))
     parts = np.array_split(rows, chains)
@@ -98,25 +101,18 @@ def fit_rows(
         part = parts[chain]
         scale = people / len(part)
         state = np.array([np.random.SeedSequence([seed, chain]).generate_state(1, np.uint64)[0] | 1], np.uint64)
-        costs = (dense.costs(part, scale), sparse.costs(part, scale), single.gaps(part, scale))
-        moves = 0
-        for _ in range(sweeps):
-            moves += _sweep(
-                part,
-                moved.copy(),
-                sizes,
-                np.float32(scale),
-                np.float32(heat),
-                log_priors.astype(np.float32),
-                offsets,
-                state,
-                costs[0],
-                *dense.arrays,
-                costs[1],
-                *sparse.arrays,
-                costs[2],
-                *single.arrays,
-            )
+        whole = (dense.costs(part, scale), *dense.arrays)
+        listed = (sparse.costs(part, scale), np.zeros(len(sparse.arrays[1]), np.int64), *sparse.arrays) if sparse.targets else None
+        queries = (single.gaps(part, scale), *single.arrays) if single.targets else None
+        settings = (np.float32(scale), np.float32(heat), log_priors.astype(np.float32), offsets)
+        cost, moves = np.zeros(int(sizes.max()), np.float32), 0
+        cuts = [len(part) * i // SLICES for i in range(SLICES + 1)]
+        for sweep in range(sweeps):
+            order, turn = np.arange(len(part)), moved.copy()
+            for i in range(SLICES):
+                moves += _sweep(part, order, cuts[i], cuts[i + 1], turn, sizes, state, cost, settings, whole, listed, queries)
+                if chain == 0:  # all chains have as much to do
+                    tell((sweep + (i + 1) / SLICES) / sweeps)
         return moves
 
     if chains == 1:
@@ -280,7 +276,7 @@ class _Single:
         return np.concatenate(parts)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(borrows=True, inner=True)
 def _next(state: np.ndarray) -> int:
     """xorshift: public randomness, the same on every machine."""
     x = state[0]
@@ -291,14 +287,14 @@ def _next(state: np.ndarray) -> int:
     return x
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(borrows=True, inner=True)
 def _shuffle(items: np.ndarray, state: np.ndarray) -> None:
     for i in range(len(items) - 1, 0, -1):
         j = np.int64(_next(state) % np.uint64(i + 1))
         items[i], items[j] = items[j], items[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(borrows=True, inner=True)
 def _group(numbers: np.ndarray, low: int, high: int, number: int) -> int:
     """Where a number stands among rising ones, or -1."""
     while low < high:
@@ -310,7 +306,7 @@ def _group(numbers: np.ndarray, low: int, high: int, number: int) -> int:
     return low if low < len(numbers) and numbers[low] == number else -1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(borrows=True, inner=True)
 def _satisfied(row, column, q, literal_starts, literal_columns, literal_values, literal_holds):  # type: ignore[no-untyped-def]
     """How many literals of a query a row satisfies, those of one column left out."""
     hits = 0
@@ -320,7 +316,7 @@ def _satisfied(row, column, q, literal_starts, literal_columns, literal_values, 
     return hits
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel(borrows=True, inner=True)
 def _lift(touch, value, touch_starts, values, lifts):  # type: ignore[no-untyped-def]
     for x in range(touch_starts[touch], touch_starts[touch + 1]):
         if values[x] == value:
@@ -328,74 +324,38 @@ def _lift(touch, value, touch_starts, values, lifts):  # type: ignore[no-untyped
     return 0
 
 
-@numba.njit(cache=True, nogil=True, fastmath=True)
-def _sweep(  # type: ignore[no-untyped-def]
-    rows,
-    columns,
-    sizes,
-    scale,
-    heat,
-    log_priors,
-    prior_starts,
-    state,
-    # whole tables
-    costs,
-    d_starts,
-    d_tables,
-    d_slots,
-    d_width,
-    d_positions,
-    d_strides,
-    d_first,
-    d_weights,
-    d_weight_first,
-    # listed cells of wide tables
-    s_costs,
-    s_starts,
-    s_tables,
-    s_slots,
-    s_width,
-    s_positions,
-    s_strides,
-    s_group_first,
-    s_group_end,
-    s_numbers,
-    s_items,
-    s_codes,
-    s_entries,
-    s_weights,
-    # single queries
-    gaps,
-    q_starts,
-    q_queries,
-    q_touches,
-    q_touch_starts,
-    q_values,
-    q_lifts,
-    q_resting,
-    q_literal_starts,
-    q_literal_columns,
-    q_literal_values,
-    q_literal_holds,
-    q_table_starts,
-    q_table,
-    q_weights,
-):
-    """Visit every cell of the rows once, rows and columns in random order, and move what is better elsewhere."""
-    order = np.arange(rows.shape[0])
-    _shuffle(order, state)
-    cost = np.zeros(sizes.max(), np.float32)
-    group_of = np.zeros(len(s_tables) + 1, np.int64)
+@kernel(borrows=True, fastmath=True, error_model="numpy")
+def _sweep(rows, order, begin, end, columns, sizes, state, cost, settings, whole, listed, queries):  # type: ignore[no-untyped-def]
+    """Visit every cell of some rows once, rows and columns in random order, and move what is better elsewhere.
+
+    The rows are those at ``begin`` up to ``end`` of an order that is drawn at its beginning: all rows, in slices.
+    Without listed cells of wide tables, or without single queries, what concerns them is None and is not even compiled.
+    """
+    scale, heat, log_priors, prior_starts = settings
+    costs, d_starts, d_tables, d_slots, d_width, d_positions, d_strides, d_first, d_weights, d_weight_first = whole
+    if listed is not None:
+        s_costs, group_of, s_starts, s_tables, s_slots, s_width, s_positions, s_strides = listed[:8]
+        s_group_first, s_group_end, s_numbers, s_items, s_codes, s_entries, s_weights = listed[8:]
+    if queries is not None:
+        gaps, q_starts, q_queries, q_touches, q_touch_starts, q_values, q_lifts, q_resting = queries[:8]
+        q_literal_starts, q_literal_columns, q_literal_values, q_literal_holds, q_table_starts, q_table, q_weights = queries[8:]
+    if begin == 0:
+        _shuffle(order, state)
     cool = np.float32(1.0) / heat if heat > 0 else np.float32(0.0)
     moves = 0
-    for r in order:
-        row = rows[r]
+    for place in range(begin, end):
+        row = rows[order[place]]
         _shuffle(columns, state)
         for c in columns:
             m = sizes[c]
-            if m == 1 or (d_starts[c] == d_starts[c + 1] and s_starts[c] == s_starts[c + 1] and q_starts[c] == q_starts[c + 1]):
+            seen = d_starts[c + 1] - d_starts[c]
+            if listed is not None:
+                seen += s_starts[c + 1] - s_starts[c]
+            if queries is not None:
+                seen += q_starts[c + 1] - q_starts[c]
+            if m == 1 or seen == 0:
                 continue
-            now = row[c]
+            now = np.int64(row[c])  # so that helpers are compiled for one type of value
             for v in range(m):
                 cost[v] = 0.0
             # ADD UP the cost of one more row with each value ...
@@ -411,31 +371,33 @@ def _sweep(  # type: ignore[no-untyped-def]
                 for v in range(m):
                     cost[v] += costs[base + v]
                 own += d_weights[cell]
-            for p in range(s_starts[c], s_starts[c + 1]):
-                t, j = s_tables[p], s_slots[p]
-                number = 0
-                for i in range(s_width[t]):
-                    if i != j:
-                        number += row[s_positions[t, i]] * s_strides[t, i]
-                group = _group(s_numbers, s_group_first[t, j], s_group_end[t, j], number)
-                if group >= s_group_end[t, j]:
-                    group = -1
-                group_of[p] = group
-                if group >= 0:
-                    for x in range(s_items[group], s_items[group + 1]):
-                        cost[s_codes[x]] += s_costs[s_entries[x]]
-                        if s_codes[x] == now:
-                            own += s_weights[s_entries[x]]
+            if listed is not None:
+                for p in range(s_starts[c], s_starts[c + 1]):
+                    t, j = s_tables[p], s_slots[p]
+                    number = np.int64(0)
+                    for i in range(s_width[t]):
+                        if i != j:
+                            number += row[s_positions[t, i]] * s_strides[t, i]
+                    group = _group(s_numbers, s_group_first[t, j], s_group_end[t, j], number)
+                    if group >= s_group_end[t, j]:
+                        group = -1
+                    group_of[p] = group
+                    if group >= 0:
+                        for x in range(s_items[group], s_items[group + 1]):
+                            cost[s_codes[x]] += s_costs[s_entries[x]]
+                            if s_codes[x] == now:
+                                own += s_weights[s_entries[x]]
             # ... this row itself being gone from where it is.
             cost[now] -= scale * own
-            for p in range(q_starts[c], q_starts[c + 1]):
-                q, touch = q_queries[p], q_touches[p]
-                hits = _satisfied(row, c, q, q_literal_starts, q_literal_columns, q_literal_values, q_literal_holds) + q_resting[touch]
-                table = q_table_starts[q]
-                here = q_table[table + hits + _lift(touch, now, q_touch_starts, q_values, q_lifts)]
-                price = gaps[q] + scale * q_weights[q] * (np.float32(0.5) - here)
-                for x in range(q_touch_starts[touch], q_touch_starts[touch + 1]):
-                    cost[q_values[x]] += price * (q_table[table + hits + q_lifts[x]] - q_table[table + hits])
+            if queries is not None:
+                for p in range(q_starts[c], q_starts[c + 1]):
+                    q, touch = q_queries[p], q_touches[p]
+                    hits = _satisfied(row, c, q, q_literal_starts, q_literal_columns, q_literal_values, q_literal_holds) + q_resting[touch]
+                    table = q_table_starts[q]
+                    here = q_table[table + hits + _lift(touch, now, q_touch_starts, q_values, q_lifts)]
+                    price = gaps[q] + scale * q_weights[q] * (np.float32(0.5) - here)
+                    for x in range(q_touch_starts[touch], q_touch_starts[touch + 1]):
+                        cost[q_values[x]] += price * (q_table[table + hits + q_lifts[x]] - q_table[table + hits])
             # CHOOSE the cheapest value, or draw one.
             best = now
             if heat > 0:
@@ -459,13 +421,13 @@ def _sweep(  # type: ignore[no-untyped-def]
                     total += cost[v]
                     cost[v] = total
                 mark = np.float32((_next(state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)) * total
-                best = 0
+                best = np.int64(0)
                 while best < m - 1 and cost[best] <= mark:
                     best += 1
             else:
                 for v in range(m):
                     if cost[v] < cost[best]:
-                        best = v
+                        best = np.int64(v)
             if best == now:
                 continue
             # MOVE: every copy of every table, every listed cell, every query that sees it.
@@ -483,19 +445,21 @@ def _sweep(  # type: ignore[no-untyped-def]
                         cell += row[d_positions[t, i]] * d_strides[t, j, i]
                     costs[cell] -= less
                     costs[cell + (best - now) * d_strides[t, j, member]] += more
-            for p in range(s_starts[c], s_starts[c + 1]):
-                if group_of[p] >= 0:
-                    for x in range(s_items[group_of[p]], s_items[group_of[p] + 1]):
-                        if s_codes[x] == now:
-                            s_costs[s_entries[x]] -= scale * s_weights[s_entries[x]]
-                        elif s_codes[x] == best:
-                            s_costs[s_entries[x]] += scale * s_weights[s_entries[x]]
-            for p in range(q_starts[c], q_starts[c + 1]):
-                q, touch = q_queries[p], q_touches[p]
-                hits = _satisfied(row, c, q, q_literal_starts, q_literal_columns, q_literal_values, q_literal_holds) + q_resting[touch]
-                table = q_table_starts[q] + hits
-                before = q_table[table + _lift(touch, now, q_touch_starts, q_values, q_lifts)]
-                after = q_table[table + _lift(touch, best, q_touch_starts, q_values, q_lifts)]
-                gaps[q] += scale * q_weights[q] * (after - before)
+            if listed is not None:
+                for p in range(s_starts[c], s_starts[c + 1]):
+                    if group_of[p] >= 0:
+                        for x in range(s_items[group_of[p]], s_items[group_of[p] + 1]):
+                            if s_codes[x] == now:
+                                s_costs[s_entries[x]] -= scale * s_weights[s_entries[x]]
+                            elif s_codes[x] == best:
+                                s_costs[s_entries[x]] += scale * s_weights[s_entries[x]]
+            if queries is not None:
+                for p in range(q_starts[c], q_starts[c + 1]):
+                    q, touch = q_queries[p], q_touches[p]
+                    hits = _satisfied(row, c, q, q_literal_starts, q_literal_columns, q_literal_values, q_literal_holds) + q_resting[touch]
+                    table = q_table_starts[q] + hits
+                    before = q_table[table + _lift(touch, now, q_touch_starts, q_values, q_lifts)]
+                    after = q_table[table + _lift(touch, best, q_touch_starts, q_values, q_lifts)]
+                    gaps[q] += scale * q_weights[q] * (after - before)
             row[c] = best
     return moves
