@@ -1,4 +1,7 @@
-"""One play at a delta that ``release()`` refuses: the papers use 0.001, far above 1/n. For comparisons only."""
+"""One play at a delta that ``release()`` refuses: the papers use 0.001, far above 1/n.
+
+For comparisons only.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from understudy.sources import Source
 
 
 def play_at(source: Source, workload: Workload, mechanism: Mechanism, budget: Budget, rows: int, seed: int) -> tuple[Played, Cost]:
-    """How the play ended, and what it cost; a twentieth of rho is left for a certificate, as in a release."""
+    """How the play ended, and its cost; a certificate's share of rho is left, as in a release."""
     brief = Brief(schema=source.schema, workload=workload, neighbours=mechanism.relations[0])
     mechanism.check(brief)
     aside: Fraction = budget.rho * CERTIFICATE_SHARE

@@ -1,10 +1,11 @@
-"""One system on one table, in a process of its own: what ``bench.rivals`` starts, limits and clocks.
+"""One system on one table, in a process of its own: what the suite rivals starts.
 
     python bench/rivals_child.py JOB.json
 
-A job names the system, its settings, epsilon and delta, a file of integer codes, the public domain and the workload. The
-child writes the synthetic codes and what it knows of its own accounting beside the job. It runs under the interpreter of
-whichever environment holds the system, so it imports nothing but NumPy until it knows which one that is.
+A job names the system, its settings, epsilon and delta, a file of integer codes, the public
+domain and the workload. The child writes the synthetic codes and what it knows of its own
+accounting beside the job. It runs under the interpreter of whichever environment holds the
+system, so it imports nothing but NumPy until it knows which one that is.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def understudy(job: dict[str, Any], codes: np.ndarray) -> Made:
 
 
 def _dpmm(kind: str, job: dict[str, Any], codes: np.ndarray, **fit: Any) -> Made:
-    """dpmm's models without its pipeline, whose binning would look at the data; the domain is public."""
+    """dpmm's models without its pipeline, whose binning would look at the data."""
     import dpmm.models.aim
     import dpmm.models.mst
     import pandas as pd
@@ -73,7 +74,7 @@ def dpmm_aim(job: dict[str, Any], codes: np.ndarray) -> Made:
 
 
 def _opendp(algorithm: Any, job: dict[str, Any], codes: np.ndarray) -> Made:
-    """OpenDP's contingency tables. Cuts between the codes give it the public domain as it is; keys would add a missing value."""
+    """OpenDP's contingency tables; cuts give it the public domain, keys would add a missing value."""
     import opendp.prelude as dp
     import polars as pl
 
@@ -123,6 +124,7 @@ def main() -> None:
     rows, facts = SYSTEMS[job["system"]](job, np.load(job["codes"], allow_pickle=False))
     np.save(path.with_suffix(".npy"), rows.astype(np.int32))
     path.with_suffix(".facts").write_text(json.dumps(facts))
+    path.with_suffix(".status").write_text(Path("/proc/self/status").read_text())  # its peak memory
 
 
 if __name__ == "__main__":

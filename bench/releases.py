@@ -1,0 +1,107 @@
+"""The plain measurement: one release of one table, clocked, and measured by the sticks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+import understudy as us
+from bench import sticks
+from bench.clock import Spent, clock
+from bench.grid import Line, Point
+from bench.tables import Coded, invented, load
+
+
+def mechanism_of(text: str) -> tuple[str, dict[str, Any]]:
+    """``rap rounds=5 queries_per_round=10`` as a name and its parameters."""
+    name, *parameters = text.split()
+    pairs = (one.split("=", 1) for one in parameters)
+    return name, {key: json.loads(value) for key, value in pairs}
+
+
+def exact(epsilon: float | None) -> Fraction:
+    """The number that was written, 0.1 being a tenth."""
+    return Fraction(str(epsilon))
+
+
+def warm_up(mechanism: str = "auto") -> None:
+    """A small release, so that compiled code is loaded before a clock starts; by arp for what chooses."""
+    small, (name, _) = invented(1_000, [2, 3, 5, 8], 0), mechanism_of(mechanism)
+    known = "arp" if name == "auto" else name
+    us.release(small.table, schema=small.schema, epsilon=1, mechanism=known, workload="2-way", rows=500)
+
+
+def release(point: Point, table: Coded, work: us.Workload, **more: Any) -> tuple[us.Release, Spent]:
+    """As the point says; the seed is for public randomness, noise has none."""
+    name, parameters = mechanism_of(point.mechanism)
+    parameters |= more.pop("parameters", {})
+    relation, delta = point.relation or "replace-one", Fraction(1, len(table) ** 2)
+    with clock() as spent:
+        made = us.release(
+            table.table,
+            schema=table.schema,
+            workload=work,
+            epsilon=exact(point.epsilon),
+            delta=delta,
+            mechanism=name,
+            parameters=parameters or None,
+            neighbours=relation,
+            seed=point.seed,
+            **more,
+        )
+    return made, spent
+
+
+def facts(made: us.Release) -> Line:
+    """What a release says of itself."""
+    return {"chosen": made.manifest["mechanism"]["name"], "alpha": float(made.certificate.alpha)}
+
+
+Stick = Callable[[Coded, Coded, Point], Line]
+
+
+def by_cells(real: Coded, made: Coded, point: Point) -> Line:
+    return sticks.cells(real, made, sticks.marginals(real, point.workload))
+
+
+def by_structure(real: Coded, made: Coded, point: Point) -> Line:
+    """Of coded tables nobody says which columns are ordered, so all of them are taken to be."""
+    return sticks.structure(real, made, list(real.domain))
+
+
+def released(*rods: Stick) -> Callable[[Point], list[Line]]:
+    """The measure of a grid of releases, by these sticks."""
+
+    def measure(point: Point) -> list[Line]:
+        warm_up(point.mechanism)
+        table = load(point.data)
+        work = us.explicit(table.schema, columns=sticks.marginals(table, point.workload))
+        made, spent = release(point, table, work)
+        rows = table.like(made.synthetic)
+        found: Line = {**spent.line, **facts(made)}
+        for rod in rods:
+            found |= rod(table, rows, point)
+        return [found]
+
+    return measure
+
+
+BY_CELLS = released(by_cells)
+BY_ALL_STICKS = released(by_cells, by_structure)
+
+
+def answered(real: np.ndarray, made: np.ndarray, work: us.Workload) -> Line:
+    """Largest and mean error of any queries, by counting them in the rows of both."""
+    from understudy.tally import CodedRows
+
+    tables = [CodedRows(rows.astype(np.int32), work.schema.shape) for rows in (real, made)]
+    gaps = []
+    for part in work:
+        true, found = (part.counts(table).dense() / len(rows) for table, rows in zip(tables, (real, made), strict=True))
+        gaps.append(np.abs(true - found))
+    total = sum(float(one.sum()) for one in gaps)
+    return {"max": max(float(one.max()) for one in gaps), "mean": total / work.size, "queries": work.size}

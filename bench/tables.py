@@ -1,0 +1,172 @@
+"""The tables that are measured on: comparison data in a folder that the user names; invented ones.
+
+The comparison data is never committed. It is looked for in the folder of ``--data``, then of the
+environment variable UNDERSTUDY_BENCH_DATA, then in ``../shared/data`` beside the checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+import understudy as us
+
+VARIABLE = "UNDERSTUDY_BENCH_DATA"
+BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
+# What each data set needs in that folder.
+FILES = {
+    "adult": ("adult-coded/adult-pgm.csv.gz", "adult-coded/adult-pgm-domain.json"),
+    "adult-raw": ("adult/adult-raw.csv.gz",),
+    "loans": ("loans/loans.csv.gz", "loans/loans-domain.json"),
+    "kdd99": ("kdd99/kdd99.parquet",),
+    "hospital": ("diabetes/diabetic-data.csv.gz", "diabetes/diabetes-schema.yaml"),
+}
+SIX = ["marital-status", "relationship", "race", "sex", "education-num", "income>50K"]
+CLASSES = 5  # hidden ones that the columns of an invented table depend on
+MIXED = [2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 30, 42, 60, 85, 100]  # categories of its columns
+SAMPLE = 50_000  # rows of KDD99 where all of them would take too long
+LEVELS = 20  # of a number: 0, then powers of two
+NAMES = 12  # of a column of words: hashed into so many, because no list of them is public
+
+
+def folder() -> Path:
+    return Path(os.environ.get(VARIABLE) or BESIDE)
+
+
+def paths(name: str) -> tuple[Path, ...]:
+    return tuple(folder() / file for file in FILES[name])
+
+
+def lacks(data: str) -> str | None:
+    """Why a data set cannot be had, or None. What is invented can always be had."""
+    name = next((known for known in sorted(FILES, key=len, reverse=True) if data.startswith(known)), None)
+    if name is None or all(path.exists() for path in paths(name)):
+        return None
+    where = f"name a folder that has it with --data or {VARIABLE}"
+    return f"{data}: {FILES[name][0]} is not in the folder of comparison data; {where}"
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """Rows of integer codes, and how many codes each column has, which is public."""
+
+    codes: np.ndarray
+    domain: dict[str, int]
+
+    @cached_property
+    def schema(self) -> us.Schema:
+        return us.Schema.from_domain(self.domain)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        columns = np.ascontiguousarray(self.codes.T)
+        return pa.table(dict(zip(self.domain, columns, strict=True)))
+
+    def of(self, columns: Sequence[str]) -> Coded:
+        places = [list(self.domain).index(name) for name in columns]
+        return Coded(self.codes[:, places], {name: self.domain[name] for name in columns})
+
+    def like(self, table: pa.Table) -> Coded:
+        """Released rows over the same columns."""
+        return Coded(np.column_stack([table[name].to_numpy() for name in self.domain]), self.domain)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+def coded(name: str) -> Coded:
+    """ADULT or LOANS as they were published, in codes."""
+    file, described = paths(name)
+    domain = {column: int(size) for column, size in json.loads(described.read_text()).items()}
+    read = pyarrow.csv.read_csv(file)
+    return Coded(np.column_stack([read[column].to_numpy() for column in domain]).astype(np.int32), domain)
+
+
+def twice(given: Coded) -> Coded:
+    """Every column, and a copy of it under another name."""
+    copies = {f"{name} again": size for name, size in given.domain.items()}
+    return Coded(np.hstack([given.codes, given.codes]), given.domain | copies)
+
+
+def kdd99(everybody: bool) -> Coded:
+    """Numbers by powers of two, shares by twentieths, words by a fixed hash."""
+    import pandas as pd  # its sample and its hash decide which table this is
+
+    frame = pd.read_parquet(paths("kdd99")[0])
+    frame = frame if everybody else frame.sample(SAMPLE, random_state=0)
+    columns, domain = [], {}
+    for name in frame.columns:
+        column = frame[name]
+        if not pd.api.types.is_numeric_dtype(column):
+            columns.append(pd.util.hash_array(column.astype(str).to_numpy(object)) % NAMES)
+            domain[name] = NAMES
+        elif name.endswith("_rate"):
+            columns.append(np.clip(np.floor(column.to_numpy(float) * LEVELS), 0, LEVELS))
+            domain[name] = LEVELS + 1
+        else:
+            above = np.maximum(column.to_numpy(float), 0)
+            columns.append(np.clip(np.floor(np.log2(above + 1)), 0, LEVELS - 1))
+            domain[name] = LEVELS
+    return Coded(np.column_stack(columns).astype(np.int32), domain)
+
+
+def invented(rows: int, sizes: Sequence[int], seed: int) -> Coded:
+    """Columns of codes that depend on each other through hidden classes."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.integers(0, CLASSES, rows)
+    codes = np.zeros((rows, len(sizes)), np.int32, order="F")
+    for number, size in enumerate(sizes):
+        steps = np.cumsum(rng.dirichlet(np.full(size, 0.5), CLASSES), axis=1)
+        drawn = rng.random(rows)
+        for k in range(CLASSES):
+            mine = hidden == k
+            codes[mine, number] = np.searchsorted(steps[k], drawn[mine]).clip(0, size - 1)
+    return Coded(codes, {f"c{number}": size for number, size in enumerate(sizes)})
+
+
+def some_sizes(columns: int) -> list[int]:
+    """Categories of the columns of an invented table that only their number is said of."""
+    return MIXED if columns == len(MIXED) else [2 + number % 9 for number in range(columns)]
+
+
+def words(given: Coded) -> tuple[pa.Table, us.Schema]:
+    """The same table with words for codes."""
+    listed = {name: [f"{name} number {i}" for i in range(size)] for name, size in given.domain.items()}
+    table = pa.table({name: pa.array(listed[name]).take(given.table[name]) for name in listed})
+    fields = [{"name": name, "type": "string", "constraints": {"enum": enum}} for name, enum in listed.items()]
+    return table, us.Schema.from_dict({"fields": fields})
+
+
+KNOWN: dict[str, Callable[[], Coded]] = {
+    "adult": lambda: coded("adult"),
+    "adult-six": lambda: coded("adult").of(SIX),
+    "loans": lambda: coded("loans"),
+    "loans-twice": lambda: twice(coded("loans")),
+    "kdd99": lambda: kdd99(True),
+    "kdd99-50k": lambda: kdd99(False),
+}
+INVENTED = re.compile(r"invented:(\d+)x(\d+)@(\d+)")
+
+
+def load(data: str) -> Coded:
+    """A table by its name: ``adult``, or ``invented:50000x15@7`` (rows, columns, public seed)."""
+    if found := INVENTED.fullmatch(data):
+        rows, columns, seed = map(int, found.groups())
+        return invented(rows, some_sizes(columns), seed)
+    return KNOWN[data]()
+
+
+def write(given: Coded, place: Path) -> Path:
+    """As Parquet, for what reads files."""
+    pq.write_table(given.table, place)
+    return place
