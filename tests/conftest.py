@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,13 +13,30 @@ import numpy as np
 import pytest
 
 import understudy as us
+from understudy import front_door
 from understudy.checks import SMALL, small_table
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+STATE = Path(tempfile.mkdtemp(prefix="understudy-state-"))
+PLACES = itertools.count()
+os.environ["UNDERSTUDY_STATE"] = str(STATE)  # what releases remember of files is never written to the home of whoever runs the tests
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: long statistical audits, run by make audit")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(STATE, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test has a folder of its own for it, made when something is written there; and of tables in memory it has been said."""
+    monkeypatch.setenv("UNDERSTUDY_STATE", str(STATE / str(next(PLACES))))
+    monkeypatch.setattr(front_door, "_said", {front_door.NO_LEDGER})
 
 
 @pytest.fixture

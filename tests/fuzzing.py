@@ -20,8 +20,10 @@ from typing import Any
 from tools.fuzz_targets import is_a_sentence
 
 import understudy as us
+from bundles import unsound
 from mutations import csv_case, parquet_case
 from tables import CANARIES, PEOPLE
+from understudy.errors import Unread
 from understudy.privacy import accountant, budget
 
 logging.getLogger("numba").setLevel(logging.INFO)  # below it, the compiler tells of every instruction
@@ -34,6 +36,7 @@ class Heard:
 
     result: Any = None
     problem: BaseException | None = None
+    noted: list[str] = field(default_factory=list)  # what nobody reads, which is said on purpose
     warned: list[str] = field(default_factory=list)
     logged: list[str] = field(default_factory=list)
     printed: str = ""
@@ -44,8 +47,22 @@ class Heard:
 
     @property
     def everything(self) -> str:
-        shown = "".join(traceback.format_exception(self.problem)) if self.problem else ""
-        return "\n".join([shown, *self.warned, *self.logged, self.printed])
+        shown = chain_of(self.problem) if self.problem else ""
+        return "\n".join([shown, *self.noted, *self.warned, *self.logged, self.printed])
+
+
+def chain_of(problem: BaseException) -> str:
+    """All that an exception carries: its traceback, and whatever stands behind it, shown by a traceback or not."""
+    seen: dict[int, BaseException] = {}
+    waiting = [problem]
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in seen:
+            seen[id(one)] = one
+            held = [value for frame, _ in traceback.walk_tb(one.__traceback__) for value in frame.f_locals.values()]
+            waiting += [behind for behind in (one.__cause__, one.__context__, *held) if isinstance(behind, BaseException)]
+    parts = [[*traceback.format_exception(one, chain=False), repr(one.args), *getattr(one, "__notes__", [])] for one in seen.values()]
+    return "\n".join("\n".join(part) for part in parts)
 
 
 class _Listener(logging.Handler):
@@ -73,7 +90,9 @@ def listen(call: Callable[[], Any]) -> Heard:
     finally:
         root.removeHandler(listener)
         root.setLevel(level)
-    heard.warned, heard.printed = [str(w.message) for w in caught], out.getvalue()
+    heard.noted = [str(w.message) for w in caught if issubclass(w.category, Unread)]
+    heard.warned = [str(w.message) for w in caught if not issubclass(w.category, Unread)]
+    heard.printed = out.getvalue()
     return heard
 
 
@@ -82,6 +101,9 @@ def complaint(heard: Heard, charged: bool) -> str:
     told = [canary for canary in CANARIES if canary in heard.everything]
     if told:
         return f"a cell was told: {told[0]}"
+    unclear = [note for note in heard.noted if not is_a_sentence(note)]
+    if unclear:
+        return f"not a sentence: {unclear[0][:200]}"
     if heard.problem is None:
         return "" if charged else "a release that charged nothing"
     if not isinstance(heard.problem, us.UnderstudyError):
@@ -114,8 +136,7 @@ def run_cases(kind: str, first: int, last: int, folder: Path) -> None:
             heard = listen(lambda table=table, ledger=ledger: quick_release(str(table), ledger))
             wrong = complaint(heard, ledger.exists())
             if not wrong and heard.result is not None and number % 10 == 0:
-                checks = us.verify(heard.result.save(folder / f"{number}.bundle"))
-                wrong = "; ".join(check.claim for check in checks if not check.holds)
+                wrong = "; ".join(unsound(heard.result.save(folder / f"{number}.bundle")))
             said.write(json.dumps([number, heard.outcome, wrong]) + "\n")
             said.flush()
             table.unlink()

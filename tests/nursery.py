@@ -21,13 +21,17 @@ from types import FrameType
 from typing import Any
 
 import understudy as us
+from understudy.booked import Booked
 from understudy.bundle import release as bundle
 from understudy.checks import SMALL
-from understudy.privacy import ledger as ledger_module
+from understudy.privacy import chain, ledger, locking, registry, table_ledger
 from understudy.privacy.meter import Meter
 
-FILES = (ledger_module.__file__, bundle.__file__)
-WRITERS = ("reserve", "note", "_locked", "_open", "_append", "_sync_folder", "save", "_write", "prepare_folder")
+FILES = (*(module.__file__ for module in (chain, ledger, locking, registry, table_ledger)), bundle.__file__)
+WRITERS = (
+    "reserve", "note", "locked", "_open", "append", "write_charge", "sync", "sync_folder", "opened", "_learn", "save", "_write", "_replace",
+    "prepare_folder",
+)  # fmt: skip
 
 
 def say(word: bytes) -> None:
@@ -45,7 +49,7 @@ class Slowly:
 
 
 def one_release(table: str, ledger: str, folder: str, say: Callable[[bytes], object] = say) -> None:
-    book = ledger_module.FileLedger(ledger)
+    book = us.FileLedger(ledger)
     made = us.release(table, schema=SMALL, epsilon=1, delta=1e-6, mechanism="mwem", parameters={"rounds": 8}, ledger=book, watcher=Slowly())
     say(b"P")
     if folder != "-":
@@ -54,7 +58,7 @@ def one_release(table: str, ledger: str, folder: str, say: Callable[[bytes], obj
 
 
 def tell_what_happens() -> None:
-    reserve, look = ledger_module.FileLedger.reserve, Meter._look
+    reserve, look = Booked.reserve, Meter._look
 
     def reserved(self: Any, *args: Any) -> int:
         number = reserve(self, *args)
@@ -65,7 +69,7 @@ def tell_what_happens() -> None:
         say(b"L")
         return look(self, *args)
 
-    ledger_module.FileLedger.reserve = reserved  # type: ignore[method-assign]
+    Booked.reserve = reserved  # type: ignore[method-assign]
     Meter._look = looked  # type: ignore[method-assign]
 
 

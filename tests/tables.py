@@ -8,8 +8,10 @@ import decimal
 import fractions
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from hypothesis import strategies as st
 
 from understudy.schema import Column, Schema
@@ -155,3 +157,10 @@ def people(rows: int, seed: int = 0, *, bad: float = 0.2) -> list[list[Any]]:
                 row[j] = worse[j] if rng.random() < 0.5 else None
         table.append(row)
     return table
+
+
+def kept_in_duckdb(table: pa.Table) -> duckdb.DuckDBPyRelation:
+    """The same rows as a table of DuckDB's own, whose types were declared by Arrow's."""
+    connection = duckdb.connect()
+    connection.from_arrow(table).create("kept")
+    return connection.table("kept")

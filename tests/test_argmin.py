@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,7 +19,8 @@ from scipy import stats
 import understudy as us
 from faulty_solvers import CERTIFIER_FAULTS, certifier_with
 from laws import p_value
-from understudy.audit.laws import CLEAR, LABELLED, Adversary, argmin_law, argmin_row, worst_ratio
+from understudy.audit.laws import CLEAR, LABELLED, Adversary, argmin_law, argmin_row, blocks_law, toy_plan, worst_ratio
+from understudy.audit.seams import standing_in
 from understudy.errors import BudgetRefused, NotCertified, NotSupported, ParameterError, ReleaseFailed
 from understudy.learning import prsma
 from understudy.learning.base import Points, Program, Rule, RuleClass
@@ -498,6 +500,71 @@ def test_blocks_are_equal_and_random() -> None:
     assert stats.ttest_1samp(first, 14 * 30 / 100).pvalue > 1e-4
 
 
+@dataclass(frozen=True)
+class Apart(Listing):
+    """Fails on blocks that hold two rows which are not side by side in the table; which rows a block holds shows in its costs."""
+
+    def solve(self, problem: Tilted) -> Solved | None:
+        places = [SIGNS.index(tuple(row)) for row in problem.lifted.tolist()]
+        return None if abs(places[0] - places[-1]) in (2, 3) else super().solve(problem)
+
+
+POINTS = [(0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 1, 1)]  # a different one for each row, so that a block is known by them
+SIGNS = [tuple(row) for row in Conjunctions(attributes=3, signed=False).lift(np.array(POINTS, np.uint8)).tolist()]
+
+
+def law_of_blocks(rows: np.ndarray, of: RuleClass, task: Task, plan: BlockPlan) -> dict[Rule | None, float]:
+    """By definition: every order of the rows alike, a block's rule if it has one, and P(count + noise > threshold) in closed form."""
+    noisy, p, total = perturbation(task, of, plan.run_epsilon, weight=1), math.exp(-float(plan.inner)), Counter[Rule | None]()
+    orders = list(itertools.permutations(range(len(rows))))
+    solved: dict[frozenset[int], Rule | None] = {}
+    for order in orders:
+        blocks = [frozenset(order[k * plan.block_rows : (k + 1) * plan.block_rows]) for k in range(plan.blocks)]
+        for block in blocks:
+            if block not in solved:
+                held = rows[sorted(block)]
+                points = Points(held[:, :-1].astype(np.uint8), np.where(held[:, -1] == 1, -1, 1))
+                solved[block] = room.solve(noisy, points, Apart(), Nothing())
+        found = [rule for rule in map(solved.__getitem__, blocks) if rule is not None]
+        needed = math.floor(plan.threshold) + 1 - len(found)  # of noise, to be above
+        passes = (p**needed if needed > 0 else 1 + p - p ** (1 - needed)) / (1 + p) if found else 0.0
+        total[None] += (1 - passes) / len(orders)
+        for rule in found:
+            total[rule] += passes / len(found) / len(orders)
+    return dict(total)
+
+
+class Nothing(Noise):
+    """No noise for a solver."""
+
+    def laplace(self, size: int, scale: Fraction) -> np.ndarray:
+        return np.zeros(size, np.int64)
+
+
+@pytest.mark.parametrize("inner_delta", [Fraction(4, 5), Fraction(1, 100)])  # thresholds of 0.6 and 2.8 blocks
+def test_the_exact_law_of_blocks_is_that_of_its_definition(inner_delta: Fraction) -> None:
+    """None, or the rule of a uniform block that passed, of rows in uniform order, with noise of scale 1/inner on the count."""
+    schema, of = us.Schema.from_domain({"a": 2, "b": 2, "c": 2, "y": 2}), Conjunctions(attributes=3, signed=False)
+    rows = np.array([(*point, label) for point, label in zip(POINTS, (1, 0, 1, 0, 1), strict=True)])
+    task, plan = Task.of(schema, "y", ["a", "b", "c"]), toy_plan(5, 2, Fraction(2), inner_delta)
+    found, wanted = blocks_law(MemorySource(rows, schema), task, of, plan, Apart()), law_of_blocks(rows, of, task, plan)
+    assert len(wanted) > 3 and min(wanted.values()) > 1e-3, "several rules, and none, do occur"
+    assert found == pytest.approx(wanted, abs=1e-5)
+
+
+def test_blocks_are_charged_for_the_plan_and_run_at_what_it_says() -> None:
+    rows, of = np.array(NEIGHBOURS[0] * 20), Conjunctions(attributes=1)
+    plan = plan_blocks(len(rows), Fraction(4), Fraction(1, 2))
+    given: list[Any] = []
+    meter = meter_on(rows)
+    with standing_in(solve_in_blocks=lambda *all_of_it: given.extend(all_of_it)):
+        meter.argmin_in_blocks(LABELLED, of, plan, certifier="listing")
+    noisy, table, costs, _, used, _, _ = given
+    assert meter.events == (ApproximateDP(what=meter.events[0].what, epsilon=plan.epsilon, delta=plan.delta),)
+    assert used == plan and costs == LABELLED.costs and int(table.no.sum() + table.yes.sum()) == plan.rows
+    assert noisy.epsilon == plan.run_epsilon and noisy.event("run").scale >= noisy.shift * noisy.slots / plan.run_epsilon
+
+
 def test_totals_of_a_plan_stay_inside_the_promise() -> None:
     for epsilon, delta in itertools.product(
         (Fraction(1, 10), Fraction(1), Fraction(4)), (Fraction(1, 10**6), Fraction(1, 100), Fraction(1, 3))
@@ -507,6 +574,7 @@ def test_totals_of_a_plan_stay_inside_the_promise() -> None:
         assert inner + math.log(1 + inner * math.e**2 / ((1 - inner_delta) * (1 - inner))) <= float(epsilon)
         assert 3 * inner_delta + inner * math.e**2 * inner_delta / (1 - inner_delta) <= float(delta)
         assert total_epsilon(plan.inner, plan.inner_delta) <= epsilon and total_delta(plan.inner, plan.inner_delta) <= delta
+        assert plan.threshold >= (1 + math.log(1 / inner_delta)) / inner
         assert plan.blocks >= (1 + 2 * math.log(1 / inner_delta)) / inner and plan.runs >= math.log(plan.blocks / inner_delta) / inner_delta
         if plan.block_rows:
             assert 2 * plan.blocks * math.exp(-2 / (plan.block_rows * float(plan.run_epsilon) ** 2)) <= inner_delta

@@ -77,7 +77,8 @@ def test_many_releases_say_nothing_against_their_claim() -> None:
 def test_every_mechanism_can_be_played_at_the_least_epsilon_of_the_audit(subject: Subject) -> None:
     """One that cannot is counted as a breach, which only the full audit would show."""
     row = mechanism_row(subject, "even", min(EPSILONS), plays=10)
-    assert row.held and row.runs == 10 and row.claimed > 0
+    # A claim that the first draws doubt is tried on five times as many fresh ones.
+    assert row.held and row.runs == (60 if row.said.startswith("doubted") else 10) and row.claimed > 0
 
 
 def test_the_plan_covers_every_mechanism_and_verb_and_has_two_hundred_combinations_of_draws() -> None:
@@ -87,9 +88,8 @@ def test_the_plan_covers_every_mechanism_and_verb_and_has_two_hundred_combinatio
     assert sum(name.startswith("statistical") for name in full) >= 200
     verbs = {name for name in vars(Meter) if not name.startswith("_") and callable(getattr(Meter, name))} - {"close"}
     heard = " ".join(full)
-    # Blocks are a promise in epsilon and delta that holds whatever the solver does; their plan needs more solves than can be enumerated.
     # The law of a discriminator is one of real numbers: tests/test_logistic.py integrates it.
-    assert {verb for verb in verbs if f"law {verb}" not in heard} == {"argmin_in_blocks", "discriminate"}
+    assert {verb for verb in verbs if f"law {verb}" not in heard} == {"discriminate"}
 
 
 # ---------------------------------------------------------------------- it has been seen to fail: many draws

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import dp_accounting
@@ -12,7 +13,7 @@ from understudy.errors import ParameterError
 from understudy.privacy import Budget
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import ORDERS, Cost, cost_of, total_cost
-from understudy.privacy.budget import epsilon_for, log_delta_zcdp, rho_for
+from understudy.privacy.budget import epsilon_for, exact, log_delta_zcdp, rho_for
 
 N = 48842
 DELTA = Fraction(1, N * N)
@@ -136,6 +137,33 @@ def test_approximate_parts_add_their_delta() -> None:
     assert both.epsilon_at(Fraction(1, 2 * 10**6)) is None
 
 
+def test_deltas_of_several_steps_add_up() -> None:
+    steps = [ev.ApproximateDP(what="x", epsilon=Fraction(0), delta=Fraction(1, d)) for d in (8, 8, 4)]
+    assert total_cost(steps) == Cost(delta=Fraction(1, 2)) == Cost(delta=Fraction(1, 4)) + Cost(delta=Fraction(1, 4))
+
+
+def test_a_promise_has_room_for_the_delta_of_steps_and_that_of_the_rest_together() -> None:
+    budget = Budget.of(epsilon=1, delta=DELTA)
+    half = rho_for(Fraction(1), DELTA / 2)
+    assert Cost(half, delta=DELTA / 2 * (1 - Fraction(1, 10**6))).fits(budget)
+    for share in (Fraction(1, 2) + Fraction(1, 10**6), Fraction(3, 4), Fraction(1)):
+        assert Cost(half).fits(budget) and not Cost(half, delta=share * DELTA).fits(budget)
+    alone, both = (float(Cost(half, delta=delta).log_delta_at(Fraction(1)).exp()) for delta in (Fraction(0), DELTA))
+    assert both == pytest.approx(alone + float(DELTA), rel=1e-9)
+
+
+def test_an_allowance_is_kept_in_every_part() -> None:
+    """At its edge, and a hair beyond it in one part at a time."""
+    hair, curve = Fraction(1, 10**30), tuple(Fraction(i + 1, 100) for i in range(len(ORDERS)))
+    allowance = Cost(Fraction(1), curve, Fraction(1, 9), Fraction(3))
+    assert allowance.within(allowance) and Cost().within(allowance)
+    for i in (0, len(ORDERS) // 2, len(ORDERS) - 1):
+        assert not replace(allowance, curve=(*curve[:i], curve[i] + hair, *curve[i + 1 :])).within(allowance)
+    for beyond in ({"rho": 1 + hair}, {"delta": Fraction(1, 9) + hair}, {"curve_rho": 3 + hair}, {"curve_rho": None}):
+        assert not replace(allowance, **beyond).within(allowance)
+    assert not Cost(curve=curve, curve_rho=Fraction(3)).within(Cost(Fraction(9))), "no curve was set aside"
+
+
 def test_a_budget_refuses_one_unit_too_much() -> None:
     budget = Budget.of(epsilon=1, delta=DELTA)
     assert Cost(budget.rho).fits(budget)
@@ -182,3 +210,15 @@ def test_what_each_kind_of_event_costs_is_what_the_proofs_say() -> None:
     both = cost_of(ev.ApproximateDP(what="x", epsilon=third, delta=Fraction(1, 7)))
     assert (both.rho, both.delta) == (third**2 / 2, Fraction(1, 7))
     assert cost_of(ev.Reservation(what="x", rho=third)).rho == third
+
+
+@pytest.mark.parametrize("written", ["1,5", "abc", "inf", "nan", "", "1_0", math.inf, math.nan])
+def test_what_is_no_number_is_answered_with_one(written: object) -> None:
+    with pytest.raises(ParameterError, match=r"epsilon must be a finite number such as 0\.5 or 1\.5, with a point"):
+        exact(written, "epsilon")
+
+
+@pytest.mark.parametrize("written", ["1e999999999", "1" * 1500, "1" * 5000, 10**2000])
+def test_a_number_with_too_many_digits_is_told_how_many(written: object) -> None:
+    with pytest.raises(ParameterError, match="no more than 1,000 digits"):
+        exact(written, "epsilon")

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
+from bundles import unsound
 from understudy import demo
 from understudy.checks import SMALL, small_table
 from understudy.game import Played, Watcher
@@ -57,7 +58,7 @@ def rewrite(folder: Path, change: Any) -> None:
 
 
 def failed(folder: Path) -> list[str]:
-    return [check.claim for check in us.verify(folder) if not check.holds]
+    return [claim.partition(": ")[0] for claim in unsound(folder)]
 
 
 def test_a_changed_file_is_noticed(folder: Path) -> None:
@@ -122,6 +123,32 @@ def test_a_manifest_that_does_not_describe_its_files_is_a_sentence(folder: Path,
     with pytest.raises(us.BundleError) as caught:
         us.verify(folder)
     assert str(caught.value).endswith(".")
+
+
+KEPT = "each measurement has the noise of a charged event, and each charge its measurement"
+
+
+def test_a_release_by_a_mechanism_that_is_not_installed_is_checked_as_far_as_it_can_be(folder: Path) -> None:
+    rewrite(folder, lambda m: m["mechanism"].update(name="elsewhere"))
+    assert {check.claim: check.holds for check in us.verify(folder)}[KEPT], "all that it measured is there"
+    assert us.Release.load(folder).manifest["mechanism"]["name"] == "elsewhere"
+
+
+@pytest.mark.parametrize("what", ["discriminator", "tilt"], ids=["charged as this version does", "charged as an earlier one did"])
+@pytest.mark.parametrize("name", ["elsewhere", "else\nwhere", "e" * 9999], ids=["a word", "two lines", "too long"])
+def test_what_only_a_mechanism_that_is_not_installed_could_explain_names_it_in_a_sentence(name: str, what: str, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"mechanism": "gan-logistic-experimental", "parameters": {"rounds": 2, "steps": 2}}
+    folder = us.release(small_table(), schema=SMALL, epsilon=1, **settings).save(tmp_path / "b")
+    assert unsound(folder) == []
+
+    def forge(manifest: dict[str, Any]) -> None:
+        manifest["mechanism"]["name"] = name
+        for event in manifest["events"]:
+            event["what"] = event["what"].replace("discriminator", what)
+
+    rewrite(folder, forge)
+    (detail,) = [check.detail for check in us.verify(folder) if check.claim == KEPT and not check.holds]
+    assert re.search(r"the mechanism 'e[^\n]{3,99} is not installed here$", detail), detail
 
 
 def change_file(folder: Path, name: str, change: Callable[[Path], object]) -> None:

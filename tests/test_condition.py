@@ -52,7 +52,7 @@ def those(test: Any) -> set[tuple[int, ...]]:
         ("`home town` <> 'and'", lambda a, s, t, m, f: t != 2),
         ("home town = 'it''s'", lambda a, s, t, m, f: t == 1),
         ("not not married", lambda a, s, t, m, f: m == 1),
-        ("age < 20 and age > 70", lambda a, s, t, m, f: False),
+        ("age < 20 and age > 64", lambda a, s, t, m, f: False),
         ("((sex = F))or(sex=M)", lambda a, s, t, m, f: s < 2),
         ("age < 30 or age >= 20 or not married or married", lambda a, s, t, m, f: True),
     ],
@@ -62,10 +62,73 @@ def test_what_conditions_mean(text: str, test: Any) -> None:
 
 
 def test_a_condition_says_what_it_came_to() -> None:
-    found = Condition.parse("age < 25 and sex = F", SCHEMA)
-    assert found.words == f"age is {AGES[0]}, sex is F", "20 to 29 is one bin, and 25 is in it: it is not below itself"
+    found = Condition.parse("age < 20 and sex = F", SCHEMA)
+    assert found.words == f"age is {AGES[0]}, sex is F"
     assert Condition.parse("age < 0 and sex = F", SCHEMA).words == "no row at all"
     assert Condition.parse("married or not married", SCHEMA).words.startswith("married is")
+
+
+BINNED = Schema.from_dict(
+    {
+        "fields": [
+            {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
+            {"name": "crp", "type": "number", "constraints": {"minimum": 0, "maximum": 100}},
+            {"name": "seen", "type": "datetime", "constraints": {"minimum": "2024-01-01", "maximum": "2024-12-31T23:59:59"}},
+        ],
+        "understudy": {"columns": {"age": {"bins": 10, "missing": True}, "crp": {"bins": 3}, "seen": {"resolution": "month"}}},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("age >= 43", "its edges near 43 are 40 and 50: ask for 'age >= 40' or 'age >= 50'"),
+        ("age > 40", "ask for 'age >= 40' or 'age >= 50'"),
+        ("age < 33", "ask for 'age < 30' or 'age < 40'"),
+        ("age < 5", "its edges near 5 are 0 and 10: ask for 'age < 10'."),
+        ("age <= 40", "ask for 'age < 40' or 'age < 50'"),
+        ("age = 33", "ask for 'age = 30 to 39'"),
+        ("age != 33", "ask for 'age != 30 to 39'"),
+        ("age in (1, 33)", "ask for 'age = 0 to 9'"),
+        ("age = 100", "ask for 'age = 90 to 99'"),
+        ("crp >= 3", "its edges near 3 are 0 and 33.3333: ask for 'crp >= 33.3333'."),
+        ("crp <= 33.3333", "ask for 'crp < 33.3333' or 'crp < 66.6667'"),
+        ("crp = 33.3333", "ask for 'crp = 33.3333 to 66.6667'"),
+        ("seen < 2024-03-05", "ask for 'seen < 2024-03-01T00:00:00' or 'seen < 2024-04-01T00:00:00'"),
+    ],
+)
+def test_no_bin_is_split_and_the_edges_near_are_named(text: str, advice: str) -> None:
+    with pytest.raises(UnderstudyError, match="no bin can be split") as caught:
+        Condition.parse(text, BINNED)
+    assert advice in str(caught.value)
+    for asked in str(caught.value).split("'")[1::2][2:]:  # what is proposed can be asked
+        assert Condition.parse(asked, BINNED).boxes
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("age >= 40", range(4, 10)),
+        ("age > 39", range(4, 10)),
+        ("age > 39.5", range(4, 10)),
+        ("age <= 39", range(4)),
+        ("age < 40.0", range(4)),
+        ("age < 100", range(10)),
+        ("age <= 99", range(10)),
+        ("age = 30 to 39", [3]),
+        ("age >= 30 to 39", range(3, 10)),
+        ("crp >= 33.3333", [1, 2]),
+        ("crp < 33.333333333333336", [0]),
+        ("crp <= 100", [0, 1, 2]),
+        ("seen < 2024-03-01", [0, 1]),
+        ("seen <= 2024-02-29T23:59:59", [0, 1]),
+        ("seen <= 2024-03", [0, 1, 2]),
+    ],
+)
+def test_a_value_at_an_edge_means_whole_bins(text: str, codes: Any) -> None:
+    (box,) = Condition.parse(text, BINNED).boxes
+    assert list(box.values()) == [frozenset(codes)]
 
 
 @pytest.mark.parametrize(

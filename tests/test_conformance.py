@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,14 +14,26 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.checks import SMALL, check_mechanism, check_query_class, check_source, small_table, source_kinds
+from outside import EvenSums
+from understudy.bundle.verify import Check
+from understudy.checks import (
+    SMALL,
+    check_crossing,
+    check_mechanism,
+    check_query_class,
+    check_source,
+    crossings,
+    small_table,
+    source_kinds,
+)
 from understudy.fence import side_doors
 from understudy.game import Model, NoWatcher, Played, in_words, play
-from understudy.mechanisms.base import available_mechanisms
+from understudy.mechanisms.base import Brief, available_mechanisms
+from understudy.mechanisms.choose import choose
 from understudy.mechanisms.independent import Independent
 from understudy.players.domain import sum_out
 from understudy.players.measuring import MeasureAll, one_way
-from understudy.privacy import Choice, Measurement
+from understudy.privacy import Choice, Measurement, ProcessLedger
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import query_classes
@@ -135,11 +149,105 @@ def test_a_source_that_miscounts_fails() -> None:
         check_source(Forgetful, query_classes())
 
 
+# ---------------------------------------------------------------------- mechanisms x query classes x relations
+
+SMALL_SETTINGS = {"rounds": 3, "steps": 10, "latents": 20, "hidden": 16, "relaxed_rows": 20, "samples": 5}
+EVERY_CLASS = {**query_classes(), EvenSums.kind: EvenSums}
+
+
+@pytest.fixture
+def announced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As if another package were installed that brings EvenSums along."""
+
+    class Entry:
+        @staticmethod
+        def load() -> type[EvenSums]:
+            return EvenSums
+
+    monkeypatch.setattr("understudy.queries.workload.entry_points", lambda group: [Entry] if group == "understudy.queries" else [])
+    query_classes.cache_clear()
+    yield
+    query_classes.cache_clear()
+
+
+def quickly(name: str) -> us.Mechanism:
+    kind = available_mechanisms()[name]
+    return kind(**{f.name: SMALL_SETTINGS[f.name] for f in fields(kind) if f.name in SMALL_SETTINGS})
+
+
+def crossed(mechanism: us.Mechanism, works: Iterable[us.Workload]) -> Counter[bool]:
+    """How many requests were refused and served; whatever is neither fails."""
+    return Counter(check_crossing(mechanism, work, neighbours) for work in works for neighbours in Neighbours)
+
+
+def test_a_query_class_from_outside_passes_the_kit(announced: None) -> None:
+    check_query_class(EvenSums)
+
+
+@pytest.mark.parametrize("name", available_mechanisms())
+def test_a_request_ends_in_a_sound_bundle_or_is_refused_before_a_charge(name: str, announced: None) -> None:
+    every = list(crossings(EVERY_CLASS))
+    covering = [work for work in every if work.spec.startswith(("pairs", "wide marginal", "wide even-sums", EvenSums.kind))]
+    assert {part.kind for work in covering for part in work} == set(EVERY_CLASS)
+    found = crossed(quickly(name), covering)
+    assert found[True] >= 4 and found.total() == 2 * len(covering)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", available_mechanisms())
+def test_every_crossing_ends_in_a_sound_bundle_or_is_refused_before_a_charge(
+    name: str, seed: int, announced: None, battery: Callable[[str, int, str], None]
+) -> None:
+    found = crossed(quickly(name), crossings(EVERY_CLASS, seed))
+    assert found[True] >= 4
+    battery("crossings", found.total(), f"{found[True]} sound, {found[False]} refused before a charge")
+
+
+@pytest.mark.parametrize("work", list(crossings({EvenSums.kind: EvenSums})), ids=lambda work: work.spec)
+def test_auto_serves_a_query_class_that_it_has_never_heard_of(work: us.Workload, announced: None) -> None:
+    auto, _ = choose(Brief(schema=work.schema, workload=work, neighbours=Neighbours.REPLACE_ONE))
+    assert check_crossing(auto, work, Neighbours.REPLACE_ONE)
+
+
+def test_queries_that_nobody_could_read_back_are_refused_before_a_charge() -> None:
+    (work, *_) = crossings({EvenSums.kind: EvenSums})
+    ledger = ProcessLedger()
+    with pytest.raises(us.NotSupported, match="even-sums could be asked but not read back"):
+        us.release(small_table(), schema=SMALL, epsilon=1, workload=work, mechanism="independent", ledger=ledger)
+    assert not ledger.state.charges
+
+
+@dataclass(frozen=True, kw_only=True)
+class Careless(Independent):
+    """Finds out in mid-play that it cannot serve the request."""
+
+    name: ClassVar[str] = "careless"
+
+    def play(self, brief: Any, meter: Any, rng: Any, watcher: Any) -> Played:
+        raise us.NotSupported("careless cannot do this.")
+
+
+def test_a_mechanism_that_refuses_too_late_fails() -> None:
+    with pytest.raises(AssertionError, match="its budget is spent, for nothing"):
+        check_crossing(Careless(), us.marginals(SMALL, k=2), Neighbours.REPLACE_ONE)
+
+
+def test_a_release_that_does_not_verify_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("understudy.checks.verify", lambda folder: [Check("every row is sound", False, "planted")])
+    with pytest.raises(AssertionError, match=r"its own verify rejects it: every row is sound \(planted\)"):
+        check_crossing(Independent(), us.marginals(SMALL, k=2), Neighbours.REPLACE_ONE)
+
+
 # ---------------------------------------------------------------------- the fence
 
 
-def test_nobody_goes_around_the_meter() -> None:
+def test_nobody_goes_around_the_meter(tmp_path: Path) -> None:
     assert side_doors(PACKAGE) == []
+    shutil.copytree(PACKAGE, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__"))
+    deep = tmp_path / "copy" / "mechanisms" / "mwem.py"
+    deep.write_text(f"{deep.read_text()}\nimport understudy.sources.memory\n")
+    assert [door.split(":")[0] for door in side_doors(tmp_path / "copy")] == ["mechanisms/mwem.py"], "all of it was read"
 
 
 SIDE_DOORS = {
@@ -193,8 +301,9 @@ def test_the_fence_notices_a_side_door(place: str, tmp_path: Path) -> None:
 
 def test_the_room_may_open_its_own_door(tmp_path: Path) -> None:
     (tmp_path / "privacy").mkdir()
-    (tmp_path / "privacy/meter.py").write_text("from understudy.sources import Source")
-    assert side_doors(tmp_path) == []
+    for place, doors in (("privacy/meter.py", set()), ("game.py", {"game.py"})):  # nobody else may
+        (tmp_path / place).write_text("from understudy.sources import Source")
+        assert {door.split(":")[0] for door in side_doors(tmp_path)} == doors
 
 
 # ---------------------------------------------------------------------- the loop

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import understudy as us
+from bundles import unsound
 from understudy.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,8 +33,8 @@ def people(folder: Path) -> None:
             "visited": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 730, 3000), unit="D"),
         }
     )
-    frame.to_csv(folder / "people.csv", index=False)
-    (folder / "people-schema.yaml").write_text(blocks("README.md", "yaml")[0])
+    frame.to_csv(folder / "patients.csv", index=False)
+    (folder / "patients-schema.yaml").write_text(blocks("README.md", "yaml")[0])
 
 
 def test_the_skeleton_of_a_mechanism_runs() -> None:
@@ -59,7 +60,8 @@ def test_the_page_on_workloads_runs(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert len(work.parts) == 1 + 4 + 1 and work.parts[-1].size == 5  # ten random triples of four columns are four
 
 
-def test_the_page_on_query_classes_runs_and_its_answers_are_near() -> None:
+def test_the_page_on_query_classes_runs_and_its_answers_are_near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {}
     for block in blocks("docs/queries.md", "python"):
         exec(compile(block, "docs/queries.md", "exec", dont_inherit=True), namespace)
@@ -74,7 +76,7 @@ def test_the_page_on_wide_tables_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     for block in blocks("docs/wide.md", "python"):
         exec(compile(block, "docs/wide.md", "exec", dont_inherit=True), {})
-    assert all(check.holds for check in us.verify(tmp_path / "films"))
+    assert unsound(tmp_path / "films") == []
 
 
 def test_the_page_on_learning_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,7 @@ from understudy.learning.estimators import (
     PrivateParityClassifier,
     PrivateRuleClassifier,
 )
+from understudy.learning.reading import bits_of, columns_of
 from understudy.privacy import FileLedger
 
 KINDS = (
@@ -301,3 +302,23 @@ def test_without_scikit_learn_one_line_says_what_to_install(monkeypatch: pytest.
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(ImportError, match=r"pip install 'understudy\[learn\]'\.$"):
         importlib.import_module("understudy.learning.estimators")
+
+
+def test_a_cell_that_is_a_list_is_a_no_and_changes_no_other() -> None:
+    """NumPy would make a third dimension of cells that are all lists, and a table of one dimension of most."""
+    plain: list[list[Any]] = [[1, 0], [0, 1], [1, 1]]
+    odd = [*plain[:2], [[1, 2], 1]]
+    assert bits_of(columns_of(plain)).tolist() == [[1, 0], [0, 1], [1, 1]]
+    assert bits_of(columns_of(odd)).tolist() == [[1, 0], [0, 1], [0, 1]]
+    assert bits_of(columns_of([[[1], [2]], [[3], [4]]])).tolist() == [[0, 0], [0, 0]]
+    with pytest.raises(us.ParameterError, match="different lengths"):
+        columns_of([[1, 0], [1]])
+
+
+def test_a_subclass_of_a_data_frame_is_read_as_pandas_reads_it() -> None:
+    class Frame(pd.DataFrame):
+        @property
+        def iloc(self) -> Any:
+            raise AssertionError("never asked")
+
+    assert bits_of(columns_of(Frame({"a": [1, 0], "b": ["x", 1]}))).tolist() == [[1, 0], [0, 1]]

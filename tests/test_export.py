@@ -110,7 +110,7 @@ def test_a_file_that_exists_or_cannot_be_written_is_a_sentence(folder: Path, tmp
     assert refused.exit_code == 2 and "exists" in refused.stderr and (tmp_path / "rows.csv").read_text() == "mine"
     nowhere = run("export", str(folder), "--csv", str(tmp_path / "no/such/rows.csv"))
     assert nowhere.exit_code != 0 and "could not be written" in nowhere.stderr
-    assert run("export", str(tmp_path / "nothing"), "--csv", str(tmp_path / "x.csv")).exit_code == 1
+    assert run("export", str(tmp_path / "nothing"), "--csv", str(tmp_path / "x.csv")).exit_code == 2
 
 
 def test_a_bundle_that_was_changed_is_not_exported(folder: Path, tmp_path: Path) -> None:
@@ -131,6 +131,6 @@ def test_half_a_file_does_not_stay(folder: Path, tmp_path: Path, monkeypatch: py
         return cells
 
     monkeypatch.setattr(export, "_harmless", fails)
-    with pytest.raises(us.BundleError, match="No space left"):
+    with pytest.raises(us.ParameterError, match="No space left"):
         export.export_csv(folder, tmp_path / "rows.csv")
     assert not (tmp_path / "rows.csv").exists()

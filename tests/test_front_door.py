@@ -237,6 +237,19 @@ def test_a_failure_after_the_reservation_says_that_the_budget_is_spent(tmp_path:
         assert FileLedger(tmp_path / f"{i}.jsonl").read().spent.rho > 0
 
 
+def test_a_ledger_that_cannot_say_where_it_is_is_refused_before_it_is_charged() -> None:
+    charged: list[str] = []
+
+    class Nameless:
+        def reserve(self, label: str, *_: Any) -> int:
+            charged.append(label)
+            return 0
+
+    with pytest.raises(us.ParameterError, match="a ledger"):
+        make(ledger=Nameless())
+    assert not charged
+
+
 def test_a_ledger_that_breaks_meanwhile_changes_neither_the_error_nor_the_silence(tmp_path: Path) -> None:
     class Vandal(Independent):
         def play(self, *args: Any) -> Any:

@@ -73,7 +73,7 @@ def test_without_atheris_one_line_says_how_to_get_it(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(sys, "argv", ["fuzz", "--json", str(tmp_path / "f.json")])
-    assert fuzz.main() == 2 and "understudy[fuzz]" in capsys.readouterr().out
+    assert fuzz.main() == 2 and "pip install --group fuzz" in capsys.readouterr().out
     assert json.loads((tmp_path / "f.json").read_text()) == {"cases": 0, "misses": 0, "said": fuzz.MISSING, "rows": []}
 
 
@@ -88,7 +88,7 @@ fuzz_child.main()
 """
 
 
-@pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris is not installed (pip install 'understudy[fuzz]')")
+@pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="atheris is not installed (pip install --group fuzz)")
 def test_a_planted_fault_is_found_in_seconds(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "planted.py").write_text(PLANTED)
     monkeypatch.setenv("PYTHONPATH", ":".join([str(tmp_path), *filter(None, sys.path)]))

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import understudy as us
+from bundles import unsound
 from understudy.checks import SMALL, small_table
 from understudy.errors import NotSupported, SchemaError, WorkloadError
 from understudy.mechanisms.arp import Arp, single_queries
@@ -166,7 +167,7 @@ def test_a_release_answers_all_conjunctions(mechanism: str, tmp_path: Path) -> N
     gap = float(np.abs(made.answers()[0] - exact).max())
     assert gap < 0.2 and made.certificate.queries == 8
     made.save(tmp_path / "bundle")
-    assert all(check.holds for check in us.verify(tmp_path / "bundle"))
+    assert unsound(tmp_path / "bundle") == []
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "rap", "projection"])

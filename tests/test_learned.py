@@ -143,13 +143,20 @@ def test_a_constant_rule_is_called_by_its_name() -> None:
     assert [of.words((), ["a", "b"]) for of in both] == ["always", "never"]
 
 
-def test_words_name_whole_bins() -> None:
+def test_words_name_whole_bins_and_a_label_that_splits_one_costs_nothing(tmp_path: Path) -> None:
     field = {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}}
     settings = {"columns": {"age": {"cuts": [30, 50, 70]}}}
     schema = us.Schema.from_dict({"fields": [field, {"name": "y", "type": "boolean"}], "understudy": settings})
-    asked = Attribute.parse("age >= 55", schema)
-    assert asked.codes == {2, 3} and asked.name == f"age >= {schema['age'].label(2)}" != "age >= 55"
-    assert Attribute.parse(asked.name, schema) == asked  # what is printed can be asked again
+    for text in ("age >= 50", f"age >= {schema['age'].label(2)}"):
+        asked = Attribute.parse(text, schema)
+        assert asked.codes == {2, 3} and asked.name == text
+    rows, book = np.tile([[40, 0], [60, 1]], (30, 1)), tmp_path / "l.jsonl"
+    for label, words in (("age >= 55", "near 55 are 50 and 70"), ("age = 55", "whole bin"), ("age >= 0", "nothing to learn")):
+        with pytest.raises(us.InputError, match=words):
+            us.learn(rows, schema=schema, label=label, epsilon=1, ledger=book)
+    with pytest.raises(us.InputError, match="near 55 are 50 and 70"):
+        us.learn(rows, schema=schema, label="y", attributes=["age < 55"], epsilon=1, ledger=book)
+    assert not book.exists()
 
 
 def test_a_name_with_blanks_around_it_is_a_name() -> None:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from understudy.errors import BudgetRefused, LedgerDamaged, ParameterError
-from understudy.privacy import Budget, FileLedger, ProcessLedger
+from understudy.errors import BudgetRefused, LedgerDamaged, ParameterError, ReleaseFailed, UnderstudyError
+from understudy.privacy import Budget, FileLedger, ProcessLedger, chain
 from understudy.privacy import events as ev
 from understudy.privacy import ledger as ledger_module
 from understudy.queries.base import Neighbours
@@ -225,7 +225,7 @@ def test_a_record_that_cannot_be_understood_stops_everything(tmp_path: Path, bod
     FileLedger(path).reserve("r", charge(), REPLACE)
     last = json.loads(path.read_text())
     record = {"seq": 1, "format": 1, "time": 0, "prev": last["hash"], **body}
-    record["hash"] = ledger_module._hash(record)
+    record["hash"] = chain.hash_of(record)
     path.write_text(path.read_text() + json.dumps(record) + "\n")
     with pytest.raises(LedgerDamaged):
         FileLedger(path).read()
@@ -305,6 +305,7 @@ from fractions import Fraction
 from understudy.privacy import FileLedger
 from understudy.privacy import events as ev
 from understudy.privacy import ledger as ledger_module
+from understudy.privacy import chain
 from understudy.queries.base import Neighbours
 ledger = FileLedger(sys.argv[1])
 print("ready", flush=True)
@@ -360,3 +361,155 @@ def test_eight_processes_share_one_budget_of_exactly_400_charges(tmp_path: Path,
     assert granted == 400
     assert FileLedger(path).read().spent.rho == 1
     battery("concurrency", granted, "charges granted to 8 processes by a budget for exactly 400")
+
+
+# ---------------------------------------------------------------------- locks that keep nobody out
+
+
+@pytest.mark.parametrize("meet", ["before they write", "as they write"])
+def test_where_locks_do_nothing_no_more_is_granted_than_the_limit(meet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody has read the ledger before anybody writes, as on a file system whose locks are only local."""
+    writers, path = 4, tmp_path / "l.jsonl"
+    FileLedger(path).set_limit(Budget.zcdp(Fraction(1, 400)))
+    gate, check, write = threading.Barrier(writers), ledger_module.check_grant, os.write
+    outcomes: list[str] = []
+
+    def checked(*args: object) -> None:
+        check(*args)  # type: ignore[arg-type]
+        gate.wait(60)
+
+    def written(fd: int, data: bytes) -> int:
+        gate.wait(60)
+        return write(fd, data)
+
+    def spend() -> None:
+        try:
+            FileLedger(path).reserve("r", charge(), REPLACE)
+            outcomes.append("granted")
+        except UnderstudyError as refusal:
+            outcomes.append(str(refusal))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", lambda fd, operation: None)
+        patch.setattr(ledger_module, "check_grant", checked) if meet == "before they write" else patch.setattr(os, "write", written)
+        threads = [threading.Thread(target=spend) for _ in range(writers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(outcomes) == writers and outcomes.count("granted") <= 1
+    assert all("locks do not work there" in one and "no row was read" in one for one in outcomes if one != "granted")
+    if path.read_bytes().count(b'"charge"') > 1:
+        with pytest.raises(LedgerDamaged):
+            FileLedger(path).read()
+
+
+HEEDLESS = (
+    "import fcntl; fcntl.flock = lambda fd, operation: None\n"
+    + """
+import sys
+from fractions import Fraction
+from understudy.errors import UnderstudyError
+from understudy.privacy import FileLedger
+from understudy.privacy import events as ev
+from understudy.privacy import ledger as ledger_module
+from understudy.queries.base import Neighbours
+print("ready", flush=True)
+sys.stdin.readline()
+granted = 0
+try:
+    for _ in range(50):
+        FileLedger(sys.argv[1]).reserve("r", (ev.Reservation(what="release", rho=Fraction(1, 50)),), Neighbours.REPLACE_ONE)
+        granted += 1
+except UnderstudyError:
+    pass
+print(granted)
+"""
+)
+
+
+def test_processes_whose_locks_do_nothing_are_granted_no_more_than_is_on_record(tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    FileLedger(path).set_limit(Budget.zcdp(1))
+    spenders = [
+        subprocess.Popen([sys.executable, "-c", HEEDLESS, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(4)
+    ]
+    for spender in spenders:
+        assert spender.stdout is not None and spender.stdout.readline() == b"ready\n"
+    for spender in spenders:
+        assert spender.stdin is not None
+        spender.stdin.write(b"go\n")
+        spender.stdin.flush()
+    granted = sum(int(spender.communicate()[0]) for spender in spenders)
+    lines, before = path.read_bytes().splitlines(), []
+    for line in lines:  # up to where two of them met
+        record = chain._record(line, before)
+        if record is None:
+            break
+        before.append(record)
+    assert granted <= sum(record["kind"] == "charge" for record in before) <= 50
+
+
+def overwritten(path: Path, before: bytes) -> None:
+    mine = path.read_bytes()[len(before) :]
+    path.write_bytes(before + mine.replace(b'"r"', b'"s"'))
+
+
+def followed(path: Path, before: bytes) -> None:
+    with path.open("ab") as stream:
+        stream.write(b'{"seq":')
+
+
+def moved(path: Path, before: bytes) -> None:
+    path.write_bytes(before + path.read_bytes()[len(before) :] * 2)
+
+
+def lost(path: Path, before: bytes) -> None:
+    path.write_bytes(before)
+
+
+def replaced(path: Path, before: bytes) -> None:
+    path.with_name("copy").write_bytes(before)
+    os.replace(path.with_name("copy"), path)
+
+
+def removed(path: Path, before: bytes) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize("happens", [overwritten, followed, moved, lost, replaced, removed])
+def test_a_record_that_is_not_where_it_was_put_grants_nothing(
+    happens: Callable[[Path, bytes], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "l.jsonl"
+    FileLedger(path).reserve("r", charge(), REPLACE)
+    before, real = path.read_bytes(), os.fsync
+
+    def fsync(fd: int) -> None:
+        real(fd)
+        happens(path, before)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(ReleaseFailed, match="no row was read"):
+        FileLedger(path).reserve("r", charge(), REPLACE)
+
+
+def test_an_unfinished_line_that_is_still_being_written_is_not_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its writer lives, and our lock did not keep him out."""
+    path = tmp_path / "l.jsonl"
+    for _ in range(2):
+        FileLedger(path).reserve("r", charge(), REPLACE)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-40])
+    real = chain._read_all
+
+    def read(fd: int) -> bytes:
+        found = real(fd)
+        path.write_bytes(whole)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chain, "_read_all", read)
+        with pytest.raises(ParameterError, match="locks do not work there"):
+            FileLedger(path).reserve("r", charge(), REPLACE)
+    assert path.read_bytes() == whole

@@ -14,6 +14,7 @@ import pytest
 from scipy.optimize import minimize
 
 import understudy as us
+from bundles import unsound
 from test_meter import Silence, meter_on
 from test_residuals import sets_of
 from understudy.audit.laws import ADD, REPLACE
@@ -238,7 +239,7 @@ def test_a_release_is_read_back_and_verified(relation: Neighbours, tmp_path: Pat
     made = us.release(small_table(), schema=SMALL, epsilon=1, delta=1e-6, neighbours=str(relation), mechanism="matrix")
     place = made.save(tmp_path / "b")
     again = us.Release.load(place)
-    assert [check for check in us.verify(place) if not check.holds] == []
+    assert unsound(place) == []
     residuals = [m for m in again.measurements if isinstance(m, Residual)]
     assert {r.part.positions for r in residuals} >= {c for k in (1, 2) for c in itertools.combinations(range(3), k)}
     assert "noisy measurement" in (place / "report.html").read_text()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import understudy as us
+from bundles import unsound
 from understudy.checks import SMALL, small_table
 from understudy.game import NoWatcher
 from understudy.mechanisms.base import Brief
@@ -272,5 +273,5 @@ def test_released_with_queries_saved_and_verified(mechanism: str, tmp_path: Path
     work = explicit(SMALL, columns=[["a", "b"]], queries=[any_of(Literal(0, 0), Literal(2, 1)), parity(Literal(0, 0), Literal(1, 1))])
     made = us.release(small_table(), schema=SMALL, workload=work, epsilon=5, mechanism=mechanism, seed=1)
     made.save(tmp_path / "bundle")
-    assert all(check.holds for check in us.verify(tmp_path / "bundle"))
+    assert unsound(tmp_path / "bundle") == []
     assert made.certificate.alpha < 0.5

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import understudy as us
+from bundles import unsound
 from understudy.bundle import report
 from understudy.game import Played, Watcher
 from understudy.mechanisms.base import Brief
@@ -63,8 +64,18 @@ def schema_of(words: tuple[str, ...]) -> us.Schema:
     """Columns and categories of every word: few and many values, so that every kind of label is drawn."""
     many = [f"{word}{i}" for i in range(4) for word in words]
     lists = [list(words), list(reversed(words)), many[:20], *[["yes", word] for word in words]]
-    fields = [{"name": f"{i}{words[i % len(words)]}", "type": "string", "constraints": {"enum": e}} for i, e in enumerate(lists)]
-    return us.Schema.from_dict({"fields": fields, "understudy": {"columns": {fields[0]["name"]: {"missing": True, "other": True}}}})
+    fields = [
+        {
+            "name": f"{i}{words[i % len(words)]}",
+            "type": "string",
+            "constraints": {"enum": e},
+            "title": words[i % 9],
+            "description": words[i % 7],
+        }
+        for i, e in enumerate(lists)
+    ]
+    block = {"columns": {fields[0]["name"]: {"missing": True, "other": True}}}
+    return us.Schema.from_dict({"title": words[0], "description": words[9], "fields": fields, "understudy": block})
 
 
 def innocent(text: str) -> str:
@@ -155,6 +166,8 @@ def test_every_text_is_shown_as_it_is(releases: tuple[us.Release, us.Release]) -
     ]
     told += [manifest["mechanism"]["conditional_on"], *manifest["mechanism"]["parameters"], *manifest["mechanism"]["played"]]
     told += [manifest["workload"]["spec"] or "list", *made.schema.names[:3], *made.schema.columns[0].labels]
+    told += [" ".join(text.split()) for column in made.schema for text in (column.title, column.description)]
+    told += [made.schema.title, " ".join(made.schema.description.split())]
     for text in told:
         assert report._visible(text) in shown, text
 
@@ -188,7 +201,7 @@ def test_a_ledger_whose_name_is_not_text_does_not_lose_a_release(tmp_path: Path)
     made = us.release(np.zeros((50, 2), int), schema={"a": 2, "b": 2}, workload="1-way", epsilon=1, mechanism="independent", ledger=book)
     folder = made.save(tmp_path / "out")
     assert made.manifest["ledger"] == "led\\udcff.ledger.jsonl" and book.exists()
-    assert all(check.holds for check in us.verify(folder))
+    assert unsound(folder) == []
 
 
 def test_a_schema_that_cannot_be_written_is_refused_before_anything_is_spent(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import understudy as us
+from bundles import unsound
 from understudy.audit.branches import law
 from understudy.audit.distributions import renyi
 from understudy.checks import SMALL, small_table
@@ -19,6 +20,7 @@ from understudy.game import NoWatcher
 from understudy.mechanisms.base import Brief, Mechanism
 from understudy.mechanisms.dqrs import DQRS
 from understudy.mechanisms.dualquery import DualQuery
+from understudy.players import choosing
 from understudy.players.choosing import gamma_after
 from understudy.privacy import Budget, Choice, Meter, ProcessLedger
 from understudy.privacy.accountant import ORDERS, Cost, order_of, total_cost
@@ -83,6 +85,22 @@ def test_no_order_of_the_exact_law_exceeds_the_charge(make: Any, samples: int, s
     assert closest > 0.25  # a quarter of the charge would be refuted here, so the comparison can fail
 
 
+@pytest.mark.parametrize("rounds", [2, 3])
+def test_where_nothing_is_kept_the_exact_law_meets_the_charge_for_so_many_records(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record more or less would be told: after t of them a draw costs t^2 times the first one."""
+    monkeypatch.setattr(choosing, "gamma_after", lambda records: Fraction(64))
+    made = DQRS(rounds=rounds, samples=1, step=0.05, oracle="brute")
+    one, charged = transcript(made, ROWS, 0)
+    assert charged.curve is not None
+    used = []
+    for other in (BOTH_DOWN, ONE_UP):
+        two, also = transcript(made, other, 0)
+        assert charged == also
+        p, q = np.array([one[o] for o in one]), np.array([two[o] for o in one])
+        used.append(max(renyi(p, q, 2.0), renyi(q, p, 2.0)) / float(charged.curve[ORDERS.index(Fraction(2))]))
+    assert 0.3 < max(used) <= 1 + 1e-9, used
+
+
 def test_the_law_of_dqrs_is_that_of_its_definition() -> None:
     """The second round from scratch: keep with exp(-gamma - eta (1 + q(x) - q(D))), else draw by exp(eta (q(D) - q(x)))."""
     step, truth = 0.7, {(0, 1): 0.5, (0, -1): 0.5, (1, 1): 0.5, (1, -1): 0.5}
@@ -98,6 +116,25 @@ def test_the_law_of_dqrs_is_that_of_its_definition() -> None:
     for key, weight in weights.items():
         chance = (1 - keep) * weight / sum(weights.values()) + (keep if key == first else 0)
         assert found[(first, key)] == pytest.approx(chance, rel=1e-9)
+
+
+def test_slots_are_kept_or_replaced_each_by_itself() -> None:
+    """The law of two slots is the product of the laws of each alone."""
+    slots = [(Choice(QUERIES, 0), True), (Choice(QUERIES, 1, -1), False)]
+
+    def law_of(held: list[tuple[Choice, bool]]) -> dict[Any, float]:
+        def run(noise: Any) -> Any:
+            settings = {"ledger": ProcessLedger(), "play": LARGE, "certify": Fraction(1), "label": "law"}
+            meter = Meter(MemorySource(ROWS, TINY), neighbours=Neighbours.REPLACE_ONE, noise=noise, **settings)
+            terms = {"kappa": Fraction(1, 4), "gamma": Fraction(1, 3), "records": 2}
+            drawn = meter.resample([QUERIES], [np.array([0.6, 0.3])], [c for c, _ in held], [hit for _, hit in held], **terms)
+            return tuple((c.index, c.sign) for c in drawn)
+
+        return law(run)
+
+    one, other = (law_of([slot]) for slot in slots)
+    assert len(one) == len(other) == 4
+    assert law_of(slots) == pytest.approx({a + b: one[a] * other[b] for a in one for b in other}, rel=1e-9)
 
 
 def satisfied(record: Any, index: int) -> bool:
@@ -215,7 +252,7 @@ def test_a_release_by_dqrs_keeps_a_limit_that_equals_its_promise(tmp_path: Any) 
     assert set(made.manifest["mechanism"]["parameters"]) == {"rounds", "samples", "step", "oracle"}
     with pytest.raises(BudgetRefused):
         us.release(small_table(), schema=SMALL, epsilon="0.5", delta="1e-6", mechanism="dqrs", ledger=ledger)
-    us.verify(made.save(tmp_path / "bundle"))
+    assert unsound(made.save(tmp_path / "bundle")) == []
     with pytest.raises(NotSupported, match="replace-one only"):
         us.release(small_table(), schema=SMALL, epsilon=1, delta="1e-6", mechanism="dqrs", neighbours="add-remove-one")
 

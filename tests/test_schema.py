@@ -139,7 +139,7 @@ def test_yaml_words_of_category_lists_stay_the_text_they_are(tmp_path: Path) -> 
     )
     col = Schema.load(tmp_path / "s.yaml")["x"]
     assert isinstance(col, Categorical)
-    assert col.categories == ("no", "yes", "on", "Off", "y", "true", "1", "2", "2020-01-01")
+    assert col.categories == ("no", "yes", "on", "Off", "y", "true", "1", "2.0", "2020-01-01")
     Schema((col,)).save(tmp_path / "t.yaml")
     assert Schema.load(tmp_path / "t.yaml")["x"] == col
 
@@ -172,6 +172,7 @@ def test_kinds_are_read_from_types_and_constraints() -> None:
         ("s.yaml", "a: [1", ["not valid YAML"]),
         ("s.yaml", "- a\n", ["mapping at its top"]),
         ("s.yaml", "", ["mapping at its top"]),
+        ("people.csv", "age,sex\n33,f\n", ["is no schema", "begin with fields:"]),
         ("s.yaml", "{[1]: 2}", ["not valid YAML"]),
         ("s.yaml", "a: !!python/object/apply:os.getcwd []", ["not valid YAML"]),
     ],

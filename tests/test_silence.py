@@ -120,7 +120,7 @@ def same_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 def seen_of(heard: Heard, folder: Path) -> tuple[Any, ...]:
     """All that may be looked at after a release, without the noisy numbers themselves."""
     where = str(folder)
-    told = [heard.outcome, str(heard.problem), heard.warned, heard.logged, heard.printed]
+    told = [heard.outcome, str(heard.problem), heard.noted, heard.warned, heard.logged, heard.printed]
     if heard.result is None:
         return (str(told).replace(where, "HERE"),)
     made: us.Release = heard.result

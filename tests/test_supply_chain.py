@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
+import subprocess
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from tools import licences, requirements, wheel
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -96,10 +100,66 @@ def test_extras_of_a_requirement_are_followed_and_other_platforms_are_not() -> N
     assert requirements.closure([Requirement("no-such-package")]) == {"no-such-package"}
 
 
+@pytest.mark.parametrize("name", ["torch", "triton", "nvidia-cublas", "nvidia_cudnn_cu13", "cuda-toolkit"])
+def test_a_build_for_graphics_cards_is_noticed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described = tmp_path / f"{name.replace('-', '_')}-1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert canonicalize_name(name) in requirements.unwanted() and "numpy" not in requirements.unwanted()
+    assert requirements.main() == 1 and f"{canonicalize_name(name)} is installed, and is large" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------------- what is installed for what
+
+
+def recipe(*words: str) -> str:
+    """What make would do, on a machine where nothing is installed."""
+    asked = ["make", "--dry-run", "VENV=none", *words]
+    return subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_a_demo_installs_the_package_alone_and_shows_it() -> None:
+    (installed,) = (line for line in recipe("demo").splitlines() if "pip install" in line)
+    assert "PIP_CONSTRAINT=constraints.txt" in installed and installed.endswith(" -e .")
+    assert "quiet" not in installed and "-q" not in installed.split()
+    tested = recipe("test")
+    assert installed in tested and "--group test --group lint" in tested
+
+
+def test_tools_of_those_who_work_on_it_are_nobodys_extras() -> None:
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert set(data["project"]["optional-dependencies"]) == {"pandas", "learn", "solvers", "gurobi"}
+    assert {"test", "lint", "fuzz"} <= set(data["dependency-groups"]) <= set(requirements.declared())
+
+
+STAND_IN = """#!/bin/sh
+echo "$*" >> "$SEEN"
+env | grep ^PIP_ | sort >> "$SEEN"
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_the_machines_settings_of_pip_do_not_reach_what_ci_installs(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("make", "chromium"):
+        (tmp_path / "bin" / name).write_text(STAND_IN)
+        (tmp_path / "bin" / name).chmod(0o755)
+    elsewhere = {"PIP_INDEX_URL": "x", "PIP_EXTRA_INDEX_URL": "x", "PIP_FIND_LINKS": "x", "PIP_CONSTRAINT": "x", "PIP_CONFIG_FILE": "x"}
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = {"PATH": path, "SEEN": str(tmp_path / "seen"), "PIP_CERT": "kept.pem", **elsewhere}
+    subprocess.run(["bash", str(ROOT / ".ci" / "run")], env=environment, check=True)
+    settings = ["PIP_CERT=kept.pem", "PIP_CONFIG_FILE=/dev/null"]
+    assert (tmp_path / "seen").read_text().splitlines() == ["pins", *settings, "lint", *settings, "test", *settings]
+
+
 # ---------------------------------------------------------------------- the wheel
 
 
-@pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="hatchling is not installed (pip install -e '.[test]')")
+@pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="hatchling is not installed (pip install --group test)")
 def test_the_wheel_is_the_same_wherever_and_whenever_it_is_built(tmp_path: Path) -> None:
     here, there = wheel.copy(ROOT, tmp_path / "here"), wheel.copy(ROOT, tmp_path / "some/where/else")
     for file in there.rglob("*"):

@@ -293,6 +293,20 @@ def test_a_marginal_of_ten_billion_cells() -> None:
     assert len(fewer.counts) < 300
 
 
+def test_the_threshold_is_the_same_however_many_cells_are_occupied() -> None:
+    """Of a table that holds few cells and of one that holds many: a public rule, wide or not."""
+    schema, rng = Schema.from_domain({"a": 5000, "b": 5000, "c": 40, "d": 50}), np.random.default_rng(0)
+    crowded = np.zeros((300_000, 4), np.int64)
+    spread = rng.integers(0, schema.shape, crowded.shape)
+    for columns, sparse, rho in ((["a", "b"], False, Fraction(1, 10**6)), (["c", "d"], True, Fraction(1, 100))):
+        part, kept = Marginal.of(schema, columns), 20_000 if not sparse else 10
+        assert (part.size > DENSE_CELLS) != sparse
+        found = [meter_on(rows, schema).measure(part, rho=rho, sparse=sparse, kept=kept) for rows in (crowded, spread)]
+        assert {m.threshold for m in found} == {threshold_for(part.size, found[0].sigma, kept)}
+        occupied = len(np.unique(spread[:, [schema.names.index(name) for name in columns]], axis=0))
+        assert threshold_for(part.size - occupied + 1, found[0].sigma, kept) != found[0].threshold, "it would differ if it looked"
+
+
 def test_sparse_on_request_is_the_dense_table_cut() -> None:
     schema = Schema.from_domain({"a": 40, "b": 50})
     rows = np.random.default_rng(0).integers(0, [40, 50], (500, 2))
