@@ -52,14 +52,13 @@ DELTA = Fraction(1, PEOPLE**2)
 SETTINGS: dict[str, dict[str, Any]] = {
     "dqrs": {"rounds": 10, "samples": 2},
     "fem": {"samples": 10, "rounds": 8},
-    "gan-gradients-experimental": {"steps": 5},
     "gan-logistic-experimental": {"steps": 3, "rounds": 2},
     "generator": {"steps": 20},
     "oraclequery": {"samples": 10, "rounds": 8},
     "querygan": {"steps": 5, "rounds": 10},
     "sepfem": {"samples": 10, "rounds": 8},
 }
-FEWER = dict.fromkeys(("dqrs", "gan-gradients-experimental", "gan-logistic-experimental", "generator", "querygan"), 2)  # slow all the same
+FEWER = dict.fromkeys(("dqrs", "gan-logistic-experimental", "generator", "querygan"), 2)  # slow all the same
 SURE = 0.999
 NEEDS_BINARY = {"oraclequery"}  # plays the class of all conjunctions
 

@@ -36,7 +36,7 @@ AT_ONCE = 2
 LONGEST, MOST_MEMORY = 10, 1024  # seconds for one input, MB for a process
 MOST_BYTES = 20_000  # of an input
 ARTEFACTS = "ended-"
-MISSING = "atheris is not installed, so nothing was fuzzed: pip install 'understudy[fuzz]' (Linux on x86-64)."
+MISSING = "atheris is not installed, so nothing was fuzzed: pip install --group fuzz (pip 25.1; Linux on x86-64)."
 RUNS, COVERED = re.compile(r"number_of_executed_units:\s*(\d+)"), re.compile(r"#(\d+)\t.*?cov: (\d+)")
 
 

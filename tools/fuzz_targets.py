@@ -31,8 +31,8 @@ from understudy.cli.main import main as cli
 from understudy.learning.classes import rule_classes
 from understudy.privacy import FileLedger
 from understudy.privacy import events as ev
-from understudy.privacy.ledger import FIRST_HASH
-from understudy.privacy.ledger import _hash as chain_hash
+from understudy.privacy.chain import FIRST_HASH
+from understudy.privacy.chain import hash_of as chain_hash
 from understudy.queries.attribute import Attribute
 from understudy.queries.base import Neighbours
 from understudy.queries.condition import Condition
@@ -155,6 +155,7 @@ def ledger_records() -> list[dict[str, Any]]:
     ]  # fmt: skip
     charges = [{"kind": "charge", "body": {"label": "x", **counted, "events": [ev.to_dict(event)]}} for event in events]
     limits = [{"kind": "limit", "body": {"epsilon": "900", "delta": "1/1000", "rho": "800"}}, {"kind": "limit", "body": {"rho": "900"}}]
+    limits[1]["body"]["files"] = [{"device": 1, "inode": 2, "path": "people.csv"}]
     notes = [{"kind": "note", "body": {"text": "made", "charge": 1}}, {"kind": "torn", "body": {"bytes": "00"}}]
     return [*charges, *limits, *notes]
 
@@ -218,15 +219,19 @@ def _use_workload(work: us.Workload, schema: us.Schema) -> None:
         work.parts[0].describe(schema, 0)
 
 
+NOTHING = {**dict.fromkeys(("limit_epsilon", "limit_delta", "add_rho", "why")), "new_table": False}  # asked of the command budget
+
+
 def read_numbers(data: bytes, folder: Path) -> None:
     epsilon, delta, rho, first, *_ = [*data.decode("utf-8", "surrogateescape").split("\n"), "", "", ""]
     ledger = folder / "numbers.jsonl"
     ledger.unlink(missing_ok=True)
     asked = {"rows": 1000, "delta": delta or None, "workload": "1-way", "mechanism": "mwem", "neighbours": "replace-one"}
+    limit, added = {**NOTHING, "limit_epsilon": epsilon, "limit_delta": delta}, {**NOTHING, "add_rho": rho, "why": "x"}
     calls = (
         lambda: command("plan", as_json=True, parameters=(f"first={first}",), schema={"a": 2, "b": 2}, epsilon=epsilon, **asked),
-        lambda: command("budget", path=str(ledger), limit_epsilon=epsilon, limit_delta=delta, add_rho=None, why=None, as_json=False),
-        lambda: command("budget", path=str(ledger), limit_epsilon=None, limit_delta=None, add_rho=rho, why="x", as_json=True),
+        lambda: command("budget", delta=None, path=str(ledger), **limit, as_json=False),
+        lambda: command("budget", delta=None, path=str(ledger), **added, as_json=True),
     )
     for call in calls:
         with contextlib.suppress(us.InputError, us.BudgetRefused):
@@ -236,9 +241,8 @@ def read_numbers(data: bytes, folder: Path) -> None:
 def read_ledger(data: bytes, folder: Path) -> None:
     file = folder / "ledger.jsonl"
     file.write_bytes(data)
-    nothing = dict.fromkeys(("limit_epsilon", "limit_delta", "add_rho", "why"))
-    command("budget", path=str(file), **nothing, as_json=True)
-    command("budget", path=str(file), **nothing, as_json=False)
+    command("budget", delta=None, path=str(file), **NOTHING, as_json=True)
+    command("budget", delta=None, path=str(file), **NOTHING, as_json=False)
     with contextlib.suppress(us.BudgetRefused):
         FileLedger(file).reserve("x", (ev.Reservation(what="x", rho=Fraction(1)),), Neighbours.REPLACE_ONE)
 
@@ -298,7 +302,7 @@ def read_parquet(data: bytes, folder: Path) -> None:
 
 
 def verify_manifest(data: bytes, folder: Path) -> None:
-    us.verify(changed_bundle("manifest.json", data, folder))
+    assert us.verify(changed_bundle("manifest.json", data, folder)), "a verification that checks nothing"
 
 
 def read_attachment(data: bytes, folder: Path) -> tuple[bool, str]:
@@ -344,14 +348,20 @@ def seeds_of_rules(folder: Path) -> Sequence[bytes]:
 YAML_WORDS = (
     "fields:", "type: ", "name: ", "constraints:", "enum: [", "minimum: ", "maximum: ", "bins: ", "cuts: [", "understudy:", "missing: ",
     "resolution: ", "items: ", "density: ", "&a ", "*a", "!!", "<<: ", "? ", "- ", ".inf", ".nan", "1e400", "0x", "2020-01-01", "true", "~",
+    "010", "12:30", "1_000", "1e3", "yes", "title: ", "description: ", "missingValues: [", "\x85", "\u2028",
 )  # fmt: skip
 TARGETS: dict[str, Target] = {
     "condition": Target(
         read_condition,
-        text("age < 30 and (sex = 'F' or not married)", "sex in ('F', \"it's\")", "`seen` >= 2020-05-01 or paid <> 0.5", "not (age == 9)"),
+        text(
+            "age < 25 and (sex = 'F' or not married)",
+            "sex in ('F', \"it's\")",
+            "`seen` >= 2020-04-01 or paid >= 0.5 and sex <> 'F'",
+            "not (age <= 24)",
+        ),
         ("and", "or", "not", "in (", ")", "''", "age", "sex", "married", "seen", "paid", "MISSING", "OTHER", "<>", "==", "!=", "1e400"),
     ),
-    "question": Target(read_question, text("married", "sex = F", "age >= 40", "seen < 2020-05-01"), ("age", "sex", ">=", "!=", "1e400")),
+    "question": Target(read_question, text("married", "sex = F", "age >= 50", "seen < 2020-04-01"), ("age", "sex", ">=", "!=", "1e400")),
     "schema.yaml": Target(read_schema(".yaml"), schema_texts(".yaml"), YAML_WORDS),
     "schema.json": Target(read_schema(".json"), schema_texts(".json"), tree=True),
     "workload.yaml": Target(

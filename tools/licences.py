@@ -16,9 +16,10 @@ STRONG = re.compile(r"(?<![A-Za-z])A?GPL|Affero|(?<!Lesser )General Public", re.
 HEAD = """# Licences of what Understudy needs
 
 Written by `make licences` from the metadata of the installed packages, at the versions of `constraints.txt`. *runtime* is what
-`pip install understudy` brings; the other words are extras, and *build* is what makes the wheel. None of it is part of our wheel: each
-comes from its own authors under its own licence. Listed is what a package states about itself; libraries that its wheel carries along
-may have licences of their own (NumPy's and SciPy's hold GCC's runtime libraries, under GCC's exception).
+`pip install understudy` brings; *test*, *lint* and *fuzz* are for those who work on it, *build* makes the wheel, and the other words are
+extras. None of it is part of our wheel: each comes from its own authors under its own licence. Listed is what a package states about
+itself; libraries that its wheel carries along may have licences of their own (NumPy's and SciPy's hold GCC's runtime libraries, under
+GCC's exception).
 
 A test refuses a package of the runtime that can be had under the GPL or AGPL only; the LGPL and the MPL are listed like any other.
 `make pins` checks that every package is pinned, that what is installed is what is pinned, and that all fit each other (`pip check`).

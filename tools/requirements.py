@@ -16,15 +16,17 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
-# Nobody has to install these extras: one is for people with a licence of their own, the other has wheels for some platforms only.
+# Nobody has to install these: one is for people with a licence of their own, the other has wheels
+# for some platforms only.
 LEFT_OUT = ("gurobi", "fuzz")
-# What some builds of torch bring along for graphics cards and others, such as the one for CPUs, do not; it is never used here.
-BUILD_DEPENDENT = re.compile(r"(cuda|nvidia)-|triton$")
+# Gigabytes, most of them for graphics cards, that nothing here has a use for; a package may ask for
+# them one day.
+UNWANTED = re.compile(r"(cuda|nvidia)-|(torch|triton)$")
 
 
 @dataclass(frozen=True)
 class Need:
-    """A distribution that the project needs, and for what: ``runtime`` or the names of extras."""
+    """A distribution that the project needs, and for what: ``runtime``, ``build``, extras, groups."""
 
     name: str
     uses: frozenset[str]
@@ -32,10 +34,10 @@ class Need:
 
 @cache
 def declared(root: Path = ROOT) -> dict[str, list[Requirement]]:
-    """The requirements in pyproject.toml: ``runtime``, ``build`` and one list for every extra."""
+    """The requirements in pyproject.toml: ``runtime``, ``build``, and each extra and group."""
     data = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     lists = {"runtime": data["project"]["dependencies"], "build": data["build-system"]["requires"]}
-    lists |= data["project"]["optional-dependencies"]
+    lists |= data["project"]["optional-dependencies"] | data["dependency-groups"]
     return {use: [Requirement(text) for text in texts] for use, texts in lists.items()}
 
 
@@ -76,16 +78,16 @@ def _requirements_of(name: str) -> list[str]:
 
 
 def needs() -> list[Need]:
-    """Everything that the runtime and any extra needs, by name."""
+    """Everything that the runtime and any extra or group needs, by name."""
     uses: dict[str, set[str]] = {}
     for use, requirements in declared().items():
         for name in closure(requirements):
             uses.setdefault(name, set()).add(use)
-    return [Need(name, frozenset(found)) for name, found in sorted(uses.items()) if not BUILD_DEPENDENT.match(name)]
+    return [Need(name, frozenset(found)) for name, found in sorted(uses.items())]
 
 
 def version_of(name: str) -> str | None:
-    """The installed version, or None; without the suffix that says how it was built, such as torch's +cpu."""
+    """The installed version, or None; without the suffix that says how it was built, such as +cpu."""
     try:
         return metadata.version(name).partition("+")[0]
     except metadata.PackageNotFoundError:
@@ -93,7 +95,7 @@ def version_of(name: str) -> str | None:
 
 
 def absent() -> list[str]:
-    """Requirements of the project itself that are not installed here, those of extras that nobody has to install left out."""
+    """Requirements of the project itself that are missing here, but for those nobody has to have."""
     asked = {canonicalize_name(r.name) for use, requirements in declared().items() if use not in LEFT_OUT for r in requirements}
     return sorted(name for name in asked if version_of(name) is None)
 
@@ -104,7 +106,7 @@ def unpinned() -> list[str]:
 
 
 def strangers() -> list[str]:
-    """Pins of what nothing needs; only known where everything but the extras that nobody has to install is."""
+    """Pins of what nothing needs; only known where everything is installed but what nobody has to."""
     if absent():
         return []
     needed = {need.name for need in needs()}
@@ -142,6 +144,11 @@ def _is_forbidden(name: str, version: str, ours: set[str]) -> bool:
     return False
 
 
+def unwanted() -> list[str]:
+    """Installed packages that make an environment gigabytes larger for nothing."""
+    return sorted(name for name in (canonicalize_name(other.name) for other in metadata.distributions()) if UNWANTED.match(name))
+
+
 def pip_check() -> tuple[bool, str]:
     """Whether the installed packages fit each other, and what pip says."""
     said = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
@@ -154,6 +161,7 @@ def main() -> int:
     troubles += [f"{name} is needed and not pinned" for name in unpinned()]
     troubles += [f"{name} is pinned and not needed" for name in strangers()]
     troubles += [f"{text} is not what its pin gives" for text in below_what_is_asked()] + drifted()
+    troubles += [f"{name} is installed, and is large and of no use here (make clean, if it was there before)" for name in unwanted()]
     print("\n".join(troubles) if troubles else f"{len(needs())} packages are needed, and all are pinned; what is installed fits together.")
     if drifted(excused=True):
         print(f"Not the pinned ones, because of other packages installed here: {'; '.join(drifted(excused=True))}.")
