@@ -28,35 +28,65 @@ def setting(text: str) -> tuple[str, Any]:
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measurements of Understudy: see them, make them, show them.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measurements of Understudy: see them, make them, show them.",
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--out", type=Path, default=results.OUT, help="folder of the results; bench/out if not given")
-    shared.add_argument("--data", type=Path, help=f"folder of the comparison data; or set {tables.VARIABLE}")
+    shared.add_argument(
+        "--out",
+        type=Path,
+        default=results.OUT,
+        help="folder of the results; bench/out if not given",
+    )
+    shared.add_argument(
+        "--data", type=Path, help=f"folder of the comparison data; or set {tables.VARIABLE}"
+    )
 
-    shown = commands.add_parser("list", parents=[shared], help="every suite, or every measurement of one")
+    shown = commands.add_parser(
+        "list", parents=[shared], help="every suite, or every measurement of one"
+    )
     shown.add_argument("suite", nargs="?")
 
-    run = commands.add_parser("run", parents=[shared], help="measure what the results do not have yet")
+    run = commands.add_parser(
+        "run", parents=[shared], help="measure what the results do not have yet"
+    )
     run.add_argument("suite")
-    words = "measurements with all of these words in a part, data set, workload, mechanism or setting"
+    words = (
+        "measurements with all of these words in a part, data set, workload, mechanism or setting"
+    )
     run.add_argument("--only", nargs="+", default=[], metavar="WORD", help=words)
     run.add_argument("--workload", nargs="+")
     run.add_argument("--mechanism", nargs="+", help="such as arp, or 'rap rounds=5'")
     run.add_argument("--epsilon", nargs="+", type=float)
     run.add_argument("--relation", nargs="+", choices=["replace-one", "add-remove-one"])
     run.add_argument("--seeds", type=int, help="measurements of each point")
-    run.add_argument("--set", nargs="+", type=setting, default=[], metavar="NAME=VALUE", help="settings of a suite, by name")
+    run.add_argument(
+        "--set",
+        nargs="+",
+        type=setting,
+        default=[],
+        metavar="NAME=VALUE",
+        help="settings of a suite, by name",
+    )
     run.add_argument("--limit", type=int, help="CPU seconds allowed to each measurement")
-    run.add_argument("--run", help="go on with the run of this name; without it, with that of this commit and machine")
+    run.add_argument(
+        "--run",
+        help="go on with the run of this name; without it, with that of this commit and machine",
+    )
     run.add_argument("--again", action="store_true", help="measure again what the run already has")
     run.add_argument("--retry", action="store_true", help="measure again what failed")
 
-    report = commands.add_parser("report", parents=[shared], help="tables from the results, and figures if asked for")
+    report = commands.add_parser(
+        "report", parents=[shared], help="tables from the results, and figures if asked for"
+    )
     report.add_argument("suite", nargs="*")
     report.add_argument("--run", help="the run to show; the latest if not given")
     report.add_argument("--markdown", action="store_true", help="tables for a page")
-    report.add_argument("--figures", type=Path, metavar="FOLDER", help="draw into this folder; needs matplotlib")
+    report.add_argument(
+        "--figures", type=Path, metavar="FOLDER", help="draw into this folder; needs matplotlib"
+    )
     return parser.parse_args(given)
 
 
@@ -89,7 +119,10 @@ def show_list(asked: argparse.Namespace) -> None:
         print(f"{name:<{width}}  {count:>4} measurements  {suite.description}")
     lacking = [name for name in tables.FILES if tables.lacks(name)]
     here = [name for name in tables.FILES if name not in lacking]
-    print(f"\nComparison data that is here: {', '.join(here) or 'none'}." + (f" Not here: {', '.join(lacking)}." if lacking else ""))
+    print(
+        f"\nComparison data that is here: {', '.join(here) or 'none'}."
+        + (f" Not here: {', '.join(lacking)}." if lacking else "")
+    )
 
 
 def run(asked: argparse.Namespace) -> None:
@@ -139,7 +172,8 @@ def show_report(asked: argparse.Namespace) -> None:
 def main(given: Sequence[str] | None = None) -> None:
     asked = arguments(given)
     if asked.data is not None:
-        os.environ[tables.VARIABLE] = str(asked.data.resolve())  # so that children look there as well
+        # so that children look there as well
+        os.environ[tables.VARIABLE] = str(asked.data.resolve())
     {"list": show_list, "run": run, "report": show_report}[asked.command](asked)
 
 

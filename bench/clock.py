@@ -75,7 +75,13 @@ def clocked(command: list[str], log: Path, wall: float) -> tuple[int | None, Any
     Returns its exit status, None if it had to be killed, and its resource usage.
     """
     with log.open("wb") as out:
-        started = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, **ONE_THREAD}, start_new_session=True)
+        started = subprocess.Popen(
+            command,
+            stdout=out,
+            stderr=out,
+            env={**os.environ, **ONE_THREAD},
+            start_new_session=True,
+        )
     deadline, killed = time.monotonic() + wall, False
     try:
         while True:
@@ -113,10 +119,19 @@ def in_a_child(suite: str, point: Point, folder: Path) -> list[Line]:
     job = {"suite": suite, "point": {**point.plain, "limit": point.limit}, "found": str(found)}
     asked.write_text(json.dumps(job))
     start = time.monotonic()
-    code, usage = clocked([sys.executable, "-m", "bench.child", str(asked)], log, WALL * point.limit)
+    code, usage = clocked(
+        [sys.executable, "-m", "bench.child", str(asked)], log, WALL * point.limit
+    )
     if code == 0:
         lines: list[Line] = json.loads(found.read_text())
         return lines
     cpu = usage.ru_utime + usage.ru_stime
     why = failure(code, cpu, point.limit, log)
-    return [{"failure": why, "cpu": cpu, "wall": time.monotonic() - start, "peak": usage.ru_maxrss / GIGABYTE}]
+    return [
+        {
+            "failure": why,
+            "cpu": cpu,
+            "wall": time.monotonic() - start,
+            "peak": usage.ru_maxrss / GIGABYTE,
+        }
+    ]

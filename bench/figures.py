@@ -43,7 +43,9 @@ def place(row: Row) -> str:
 
 def mine(panel: Panel, rows: Sequence[Row]) -> list[Row]:
     """What a panel shows: results that it has an axis for, and failures where their clock stopped."""
-    here = [row for row in rows if all(row.get(name) == value for name, value in panel.where.items())]
+    here = [
+        row for row in rows if all(row.get(name) == value for name, value in panel.where.items())
+    ]
     return [row for row in here if has(row, panel) or (row.get("failure") and panel.x == "cpu")]
 
 
@@ -88,7 +90,11 @@ def draw_panel(axes: Any, panel: Panel, rows: Sequence[Row], styles: Styles) -> 
                 mark = styles.marks[those[0].get(panel.mark or "")]
                 axes.plot(*track[-1], mark, color=shade, markersize=6)
             style = DASHES[number] if panel.dash is None else styles.dashes[dash]
-            axes.plot(*zip(*sorted(track), strict=True), style, color=shade, alpha=0.7) if track else None
+            (
+                axes.plot(*zip(*sorted(track), strict=True), style, color=shade, alpha=0.7)
+                if track
+                else None
+            )
     axes.set(xscale=panel.xscale, xlabel=HEADS.get(panel.x, panel.x))
     axes.set(ylabel=", ".join(HEADS.get(name, name) for name in panel.y))
     axes.set_yscale(panel.yscale, **({"linthresh": LINEAR} if panel.yscale == "symlog" else {}))
@@ -98,11 +104,25 @@ def draw_panel(axes: Any, panel: Panel, rows: Sequence[Row], styles: Styles) -> 
 
 def legend(plt: Any, panel: Panel, styles: Styles) -> list[Any]:
     """Every colour, dash and marker, once."""
-    handles = [plt.Line2D([], [], color=colour, label=plainly(name)) for name, colour in styles.colours.items()]
+    handles = [
+        plt.Line2D([], [], color=colour, label=plainly(name))
+        for name, colour in styles.colours.items()
+    ]
     for value, dash in styles.dashes.items() if panel.dash else ():
-        handles.append(plt.Line2D([], [], color="grey", label=f"{panel.dash} {plainly(value)}", linestyle=dash))
+        handles.append(
+            plt.Line2D([], [], color="grey", label=f"{panel.dash} {plainly(value)}", linestyle=dash)
+        )
     for value, mark in styles.marks.items() if panel.mark else ():
-        handles.append(plt.Line2D([], [], color="grey", label=f"{panel.mark} {plainly(value)}", marker=mark, linestyle=""))
+        handles.append(
+            plt.Line2D(
+                [],
+                [],
+                color="grey",
+                label=f"{panel.mark} {plainly(value)}",
+                marker=mark,
+                linestyle="",
+            )
+        )
     return handles
 
 
@@ -118,13 +138,21 @@ def draw(suite: Suite, rows: Sequence[Row], folder: Path) -> Path:
     shown = [row for panel in panels for row in mine(panel, rows)]
     styles = Styles.of(panels[0], shown, plt.get_cmap("tab10"))
     down = -(-len(panels) // suite.across)
-    figure, places = plt.subplots(down, suite.across, figsize=(WIDE * suite.across, HIGH * down + 1), squeeze=False)
+    figure, places = plt.subplots(
+        down, suite.across, figsize=(WIDE * suite.across, HIGH * down + 1), squeeze=False
+    )
     for axes, panel in itertools.zip_longest(places.flat, panels):
         if panel is None:
             axes.set_axis_off()
         else:
             draw_panel(axes, panel, rows, styles)
-    figure.legend(handles=legend(plt, panels[0], styles), loc="lower center", ncols=4, fontsize=9, frameon=False)
+    figure.legend(
+        handles=legend(plt, panels[0], styles),
+        loc="lower center",
+        ncols=4,
+        fontsize=9,
+        frameon=False,
+    )
     figure.tight_layout(rect=(0, 0.7 / (HIGH * down + 1), 1, 1))
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{suite.name}.svg"

@@ -26,7 +26,8 @@ class Point:
     relation: str = ""
     seed: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
-    limit: int = 3_600  # CPU seconds, after which it is stopped; a point stays the same under another limit
+    # CPU seconds, after which it is stopped; a point stays the same under another limit
+    limit: int = 3_600
 
     def __getitem__(self, name: str) -> Any:
         return self.settings[name]
@@ -51,7 +52,9 @@ class Point:
 
     @property
     def words(self) -> str:
-        settings = [f"{name} {value}" for name, value in self.settings.items() if value not in ("", None)]
+        settings = [
+            f"{name} {value}" for name, value in self.settings.items() if value not in ("", None)
+        ]
         epsilon = "" if self.epsilon is None else f"epsilon {self.epsilon:g}"
         axes = [self.part, self.data, self.workload, self.mechanism, epsilon, self.relation]
         return ", ".join([*filter(None, axes), *settings, f"seed {self.seed}"])
@@ -69,7 +72,8 @@ Measure = Callable[[Point], list[Line]]
 class Grid:
     """Data sets x workloads x mechanisms x epsilon x relation x settings x seeds, one measure.
 
-    An axis that a measurement does not have keeps its one empty value, and no option of ``run`` sets it.
+    An axis that a measurement does not have keeps its one empty value, and no option of ``run``
+    sets it.
     """
 
     measure: Measure
@@ -84,7 +88,14 @@ class Grid:
     limit: int = 3_600
 
     def points(self) -> Iterable[Point]:
-        axes = (self.data, self.workload, self.settings, self.relation, self.epsilon, self.mechanism)
+        axes = (
+            self.data,
+            self.workload,
+            self.settings,
+            self.relation,
+            self.epsilon,
+            self.mechanism,
+        )
         for data, workload, settings, relation, epsilon, mechanism in itertools.product(*axes):
             for seed in range(self.seeds):
                 yield Point(
@@ -101,8 +112,15 @@ class Grid:
 
     def asked(self, changes: Mapping[str, Any], settings: Mapping[str, Any]) -> Grid:
         """The same grid on other axes; only on those that it has."""
-        has = {name: value for name, value in changes.items() if value is not None and getattr(self, name) not in (("",), (None,))}
-        known = [{**one, **{name: value for name, value in settings.items() if name in one}} for one in self.settings]
+        has = {
+            name: value
+            for name, value in changes.items()
+            if value is not None and getattr(self, name) not in (("",), (None,))
+        }
+        known = [
+            {**one, **{name: value for name, value in settings.items() if name in one}}
+            for one in self.settings
+        ]
         different = [one for number, one in enumerate(known) if one not in known[:number]]
         return replace(self, **has, settings=different)
 
@@ -120,7 +138,9 @@ class View:
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """Lines in a figure: y against x, a colour for each value of one column, a dash for each of another."""
+    """Lines in a figure: y against x, a colour for each value of one column, a dash for each of
+    another.
+    """
 
     x: str
     y: Sequence[str]

@@ -18,12 +18,21 @@ from understudy.queries.workload import Workload
 from understudy.sources import Source
 
 
-def play_at(source: Source, workload: Workload, mechanism: Mechanism, budget: Budget, rows: int, seed: int) -> tuple[Played, Cost]:
+def play_at(
+    source: Source, workload: Workload, mechanism: Mechanism, budget: Budget, rows: int, seed: int
+) -> tuple[Played, Cost]:
     """How the play ended, and its cost; a certificate's share of rho is left, as in a release."""
     brief = Brief(schema=source.schema, workload=workload, neighbours=mechanism.relations[0])
     mechanism.check(brief)
     aside: Fraction = budget.rho * CERTIFICATE_SHARE
     settled, allowed = mechanism.settled(brief, budget, budget.rho - aside, rows)
-    meter = Meter(source, neighbours=brief.neighbours, ledger=ProcessLedger(), play=allowed, certify=aside, label="bench")
+    meter = Meter(
+        source,
+        neighbours=brief.neighbours,
+        ledger=ProcessLedger(),
+        play=allowed,
+        certify=aside,
+        label="bench",
+    )
     played = settled.play(brief, meter, np.random.default_rng(seed), NoWatcher())
     return played, total_cost(meter.events)

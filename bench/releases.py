@@ -29,10 +29,14 @@ def exact(epsilon: float | None) -> Fraction:
 
 
 def warm_up(mechanism: str = "auto") -> None:
-    """A small release, so that compiled code is loaded before a clock starts; by arp for what chooses."""
+    """A small release, so that compiled code is loaded before a clock starts; by arp for what
+    chooses.
+    """
     small, (name, _) = invented(1_000, [2, 3, 5, 8], 0), mechanism_of(mechanism)
     known = "arp" if name == "auto" else name
-    us.release(small.table, schema=small.schema, epsilon=1, mechanism=known, workload="2-way", rows=500)
+    us.release(
+        small.table, schema=small.schema, epsilon=1, mechanism=known, workload="2-way", rows=500
+    )
 
 
 def release(point: Point, table: Coded, work: us.Workload, **more: Any) -> tuple[us.Release, Spent]:
@@ -101,7 +105,14 @@ def answered(real: np.ndarray, made: np.ndarray, work: us.Workload) -> Line:
     tables = [CodedRows(rows.astype(np.int32), work.schema.shape) for rows in (real, made)]
     gaps = []
     for part in work:
-        true, found = (part.counts(table).dense() / len(rows) for table, rows in zip(tables, (real, made), strict=True))
+        true, found = (
+            part.counts(table).dense() / len(rows)
+            for table, rows in zip(tables, (real, made), strict=True)
+        )
         gaps.append(np.abs(true - found))
     total = sum(float(one.sum()) for one in gaps)
-    return {"max": max(float(one.max()) for one in gaps), "mean": total / work.size, "queries": work.size}
+    return {
+        "max": max(float(one.max()) for one in gaps),
+        "mean": total / work.size,
+        "queries": work.size,
+    }

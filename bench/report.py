@@ -66,10 +66,17 @@ def lines(view: View, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     """Heads and cells of one table."""
     mine = [row for row in rows if view.part is None or row.get("part") == view.part]
     shows = {**view.shows, **{name: how for name, how in COST.items() if name not in view.shows}}
-    shows = {name: how for name, how in shows.items() if any(row.get(name) is not None for row in mine)}
+    shows = {
+        name: how for name, how in shows.items() if any(row.get(name) is not None for row in mine)
+    }
     groups = grouped(mine, view.by)
     ratios = beside(view, groups)
-    heads = [*view.by, "runs", *(HEADS.get(name, name.replace("_", " ")) for name in shows), *(["x CPU"] if ratios else [])]
+    heads = [
+        *view.by,
+        "runs",
+        *(HEADS.get(name, name.replace("_", " ")) for name in shows),
+        *(["x CPU"] if ratios else []),
+    ]
     cells = []
     for key, those in groups.items():
         good = [row for row in those if not row.get("failure")]
@@ -99,11 +106,17 @@ def origin(rows: Sequence[Row]) -> str:
     """On what it was measured, in a sentence or two."""
     last = rows[-1]
     seen = sorted({row["load"] for row in rows if row.get("load") is not None})
-    installed = ", ".join(f"{name} {number}" for name, number in json.loads(last["versions"]).items())
+    installed = ", ".join(
+        f"{name} {number}" for name, number in json.loads(last["versions"]).items()
+    )
     places = {(row["processor"], row["cores"], row["memory_gb"]) for row in rows}
-    several = " Several machines took part: do not compare their seconds." if len(places) > 1 else ""
+    several = (
+        " Several machines took part: do not compare their seconds." if len(places) > 1 else ""
+    )
     when = f"Run {last['run']}, {rows[0]['when']} to {last['when']}"
-    machine = f"{last['processor']}, {last['cores']} cores, {last['memory_gb']} GB, {last['system']}"
+    machine = (
+        f"{last['processor']}, {last['cores']} cores, {last['memory_gb']} GB, {last['system']}"
+    )
     load = f"load {seen[0]:g} to {seen[-1]:g}"
     commit = f"commit {last['commit'] or 'unknown'}"
     return f"{when}; {commit}. {machine}; {load}. Python {last['python']}, {installed}.{several}"

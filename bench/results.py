@@ -84,7 +84,9 @@ def this_run() -> str:
 
 
 def _scalar(value: Any) -> Any:
-    return value if isinstance(value, (str, int, float, bool)) or value is None else json.dumps(value)
+    return (
+        value if isinstance(value, (str, int, float, bool)) or value is None else json.dumps(value)
+    )
 
 
 def row_of(suite: str, run: str, point: Point, line: Line) -> Row:
@@ -106,7 +108,9 @@ def table_of(rows: Iterable[Row]) -> pa.Table:
 def _column(values: list[Any]) -> pa.Array:
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {int, float} or len(kinds) <= 1:
-        return pa.array([float(v) if kinds == {int, float} and v is not None else v for v in values])
+        return pa.array(
+            [float(v) if kinds == {int, float} and v is not None else v for v in values]
+        )
     return pa.array([None if value is None else str(value) for value in values])
 
 
@@ -129,7 +133,9 @@ class Session:
 
     def __post_init__(self) -> None:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-        self.file = self.out / self.suite / f"{stamp}-{os.getpid()}-{time.monotonic_ns() % 10**6}.parquet"
+        self.file = (
+            self.out / self.suite / f"{stamp}-{os.getpid()}-{time.monotonic_ns() % 10**6}.parquet"
+        )
 
     def done(self, failed_too: bool = True) -> set[str]:
         """Keys of the points that this run has, from this call or an earlier one."""

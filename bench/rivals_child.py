@@ -80,12 +80,16 @@ def _opendp(algorithm: Any, job: dict[str, Any], codes: np.ndarray) -> Made:
 
     domain = job["domain"]
     context = dp.Context.compositor(
-        data=pl.LazyFrame({column: codes[:, i].astype(np.int64) for i, column in enumerate(domain)}),
+        data=pl.LazyFrame(
+            {column: codes[:, i].astype(np.int64) for i, column in enumerate(domain)}
+        ),
         privacy_unit=dp.unit_of(contributions=1),
         privacy_loss=dp.loss_of(rho=job["rho"]),
     )
     cuts = {column: list(range(size - 1)) for column, size in domain.items()}
-    table = context.query(rho=job["rho"]).contingency_table(cuts=cuts, algorithm=algorithm).release()
+    table = (
+        context.query(rho=job["rho"]).contingency_table(cuts=cuts, algorithm=algorithm).release()
+    )
     made = table.model.synthetic_data(None, "round").df
     measured = sum(len(m.clique) > 1 for m in table.marginals.flatten())
     return np.column_stack([np.asarray(made[column]) for column in domain]), {
@@ -105,7 +109,13 @@ def opendp_aim(job: dict[str, Any], codes: np.ndarray) -> Made:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
-    return _opendp(dp.mbi.AIM(queries=[dp.mbi.Count(tuple(part)) for part in job["workload"]], **job["settings"]), job, codes)
+    return _opendp(
+        dp.mbi.AIM(
+            queries=[dp.mbi.Count(tuple(part)) for part in job["workload"]], **job["settings"]
+        ),
+        job,
+        codes,
+    )
 
 
 SYSTEMS: dict[str, Callable[[dict[str, Any], np.ndarray], Made]] = {

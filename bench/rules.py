@@ -63,7 +63,8 @@ QUESTIONS: dict[str, Question] = {
     "born in the US": one_of("native-country", "United-States"),
     "private firm": one_of("workclass", "Private"),
     "self-employed": lambda row: row["workclass"].startswith("Self-emp"),
-    "government": lambda row: row["workclass"].endswith("-gov"),  # these two only where a label takes others away
+    # these two only where a label takes others away
+    "government": lambda row: row["workclass"].endswith("-gov"),
     "age >= 60": least("age", 60),
 }
 LABELS: dict[str, tuple[Question, tuple[str, ...]]] = {  # and the questions that it would give away
@@ -76,7 +77,9 @@ PLANTED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "disjunctions": lambda x: x[0] | x[2] | x[5],
     "parities": lambda x: x[0] ^ x[2] ^ x[5],
     "halfspaces": lambda x: x[[0, 2, 4, 5, 7]].sum(axis=0) >= 3,
-    "decision-lists": lambda x: np.select([x[0] == 1, x[2] == 0, x[5] == 1, x[7] == 1], [1, 0, 1, 0], 1),
+    "decision-lists": lambda x: np.select(
+        [x[0] == 1, x[2] == 0, x[5] == 1, x[7] == 1], [1, 0, 1, 0], 1
+    ),
 }
 
 
@@ -109,7 +112,9 @@ def adult(label: str) -> Table:
     names = [name for name in QUESTIONS if name not in given_away][:20]
     order = np.random.default_rng(0).permutation(len(rows))
     bits = np.array([[QUESTIONS[name](row) for name in names] for row in rows], np.uint8)
-    return Table(f"ADULT, {label}", names, bits[order], np.array([wanted(row) for row in rows], bool)[order])
+    return Table(
+        f"ADULT, {label}", names, bits[order], np.array([wanted(row) for row in rows], bool)[order]
+    )
 
 
 @cache
@@ -144,11 +149,16 @@ class Case:
     @property
     def of(self) -> RuleClass:
         more = {"bias": 2} if self.rules == "halfspaces" else {}
-        return rule_class(self.rules, attributes=self.d, width=self.width, signed=self.signed, **more)
+        return rule_class(
+            self.rules, attributes=self.d, width=self.width, signed=self.signed, **more
+        )
 
     @property
     def shown(self) -> str:
-        return f"{self.rules} of {self.d}, {f'width {self.width}' if self.width else 'whole'}{'' if self.signed else ', unsigned'}"
+        return (
+            f"{self.rules} of {self.d},"
+            f" {f'width {self.width}' if self.width else 'whole'}{'' if self.signed else ', unsigned'}"
+        )
 
     @property
     def method(self) -> str:
@@ -175,7 +185,11 @@ def best(of: RuleClass, rows: Labelled, work: float) -> int | None:
         points = rows.points((1, 1))
         problem = Tilted(of, of.lift(points.bits), points.cost)
         found = Cpsat(work=work).solve(problem)
-        return mistakes(of, found.rule, rows) if found is not None and certified(problem, found, 0) else None
+        return (
+            mistakes(of, found.rule, rows)
+            if found is not None and certified(problem, found, 0)
+            else None
+        )
 
 
 # ---------------------------------------------------------------------- learners
@@ -185,7 +199,9 @@ def perturbed(case: Case, rows: Labelled, epsilon: str, work: float) -> tuple[Ru
     """One RSPM as the meter's argmin makes it, and its CPU seconds."""
     assert case.noise is not None
     start = cpu_seconds()
-    noisy = Perturbation(of=case.of, on=NoiseOn(case.noise), weight=WEIGHT, gap=0, top=1, epsilon=Fraction(epsilon))
+    noisy = Perturbation(
+        of=case.of, on=NoiseOn(case.noise), weight=WEIGHT, gap=0, top=1, epsilon=Fraction(epsilon)
+    )
     rule = solve(noisy, rows.points((1, 1), WEIGHT), Cpsat(work=work), Noise())
     return rule, cpu_seconds() - start
 

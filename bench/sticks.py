@@ -22,7 +22,8 @@ Names = tuple[str, ...]
 
 
 def marginals(table: Coded, workload: str) -> list[Names]:
-    """The columns of each marginal of ``3-way:64@0``: 64 random triples of columns by seed 0, or all.
+    """The columns of each marginal of ``3-way:64@0``: 64 random triples of columns by seed 0, or
+    all.
 
     ``3-way:64@0 that fit`` chooses only among those with at most n cells, and draws as the
     experiments of the FEM and RAP papers do.
@@ -35,7 +36,11 @@ def marginals(table: Coded, workload: str) -> list[Names]:
     if not found[4]:
         return [every[i] for i in draw.permutation(len(every))[:size]]
     fits = [some for some in every if cells_of(table, some) <= len(table)]
-    return fits if len(fits) <= size else [fits[i] for i in draw.choice(len(fits), size, replace=False)]
+    return (
+        fits
+        if len(fits) <= size
+        else [fits[i] for i in draw.choice(len(fits), size, replace=False)]
+    )
 
 
 def cells_of(table: Coded, columns: Names) -> int:
@@ -63,9 +68,15 @@ def gap(real: Coded, made: Coded, columns: Names) -> np.ndarray:
 def cells(real: Coded, made: Coded, work: Sequence[Names]) -> Line:
     """Largest and mean error over all cells of a workload; mean tv of its marginals."""
     gaps = [np.abs(gap(real, made, columns)) for columns in work]
-    total, queries = sum(float(one.sum()) for one in gaps), sum(cells_of(real, columns) for columns in work)
+    total = sum(float(one.sum()) for one in gaps)
+    queries = sum(cells_of(real, columns) for columns in work)
     largest = max(float(one.max()) for one in gaps)
-    return {"max": largest, "mean": total / queries, "tv": total / len(work) / 2, "queries": queries}
+    return {
+        "max": largest,
+        "mean": total / queries,
+        "tv": total / len(work) / 2,
+        "queries": queries,
+    }
 
 
 # ---------------------------------------------------------------------- structure
@@ -78,7 +89,8 @@ def interval(gaps: np.ndarray) -> float:
 
 def rectangle(gaps: np.ndarray) -> float:
     """The largest |sum| over rectangles of neighbours: intervals of the sums of every run of rows."""
-    gaps = gaps if gaps.shape[0] <= gaps.shape[1] else gaps.T  # the fewer rows, the fewer runs of them
+    # the fewer rows, the fewer runs of them
+    gaps = gaps if gaps.shape[0] <= gaps.shape[1] else gaps.T
     above = np.vstack([np.zeros(gaps.shape[1]), np.cumsum(gaps, axis=0)])
     best = 0.0
     for top in range(len(above) - 1):
@@ -124,7 +136,10 @@ def structure(real: Coded, made: Coded, ordered: Sequence[str]) -> Line:
         means += [group_means(t.T, s.T)] if a in ranked else []
         means += [group_means(t, s)] if b in ranked else []
     every = np.concatenate(means)
-    singles = [np.bincount(x, minlength=size) / len(x) - np.bincount(y, minlength=size) / len(y) for x, y, size in _columns(real, made)]
+    singles = [
+        np.bincount(x, minlength=size) / len(x) - np.bincount(y, minlength=size) / len(y)
+        for x, y, size in _columns(real, made)
+    ]
     return {
         "interval": max(interval(one) for one in singles),
         "rectangle": max(rectangles),

@@ -49,7 +49,9 @@ def paths(name: str) -> tuple[Path, ...]:
 
 def lacks(data: str) -> str | None:
     """Why a data set cannot be had, or None. What is invented can always be had."""
-    name = next((known for known in sorted(FILES, key=len, reverse=True) if data.startswith(known)), None)
+    name = next(
+        (known for known in sorted(FILES, key=len, reverse=True) if data.startswith(known)), None
+    )
     if name is None or all(path.exists() for path in paths(name)):
         return None
     where = f"name a folder that has it with --data or {VARIABLE}"
@@ -89,7 +91,9 @@ def coded(name: str) -> Coded:
     file, described = paths(name)
     domain = {column: int(size) for column, size in json.loads(described.read_text()).items()}
     read = pyarrow.csv.read_csv(file)
-    return Coded(np.column_stack([read[column].to_numpy() for column in domain]).astype(np.int32), domain)
+    return Coded(
+        np.column_stack([read[column].to_numpy() for column in domain]).astype(np.int32), domain
+    )
 
 
 def twice(given: Coded) -> Coded:
@@ -141,9 +145,14 @@ def some_sizes(columns: int) -> list[int]:
 
 def words(given: Coded) -> tuple[pa.Table, us.Schema]:
     """The same table with words for codes."""
-    listed = {name: [f"{name} number {i}" for i in range(size)] for name, size in given.domain.items()}
+    listed = {
+        name: [f"{name} number {i}" for i in range(size)] for name, size in given.domain.items()
+    }
     table = pa.table({name: pa.array(listed[name]).take(given.table[name]) for name in listed})
-    fields = [{"name": name, "type": "string", "constraints": {"enum": enum}} for name, enum in listed.items()]
+    fields = [
+        {"name": name, "type": "string", "constraints": {"enum": enum}}
+        for name, enum in listed.items()
+    ]
     return table, us.Schema.from_dict({"fields": fields})
 
 

@@ -21,7 +21,8 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 STATE = Path(tempfile.mkdtemp(prefix="understudy-state-"))
 PLACES = itertools.count()
-os.environ["UNDERSTUDY_STATE"] = str(STATE)  # what releases remember of files is never written to the home of whoever runs the tests
+# what releases remember of files is never written to the home of whoever runs the tests
+os.environ["UNDERSTUDY_STATE"] = str(STATE)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,7 +35,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test has a folder of its own for it, made when something is written there; and of tables in memory it has been said."""
+    """Each test has a folder of its own for it, made when something is written there; and of tables
+    in memory it has been said.
+    """
     monkeypatch.setenv("UNDERSTUDY_STATE", str(STATE / str(next(PLACES))))
     monkeypatch.setattr(front_door, "_said", {front_door.NO_LEDGER})
 
@@ -49,7 +52,8 @@ def shared() -> Path:
 
 @pytest.fixture
 def battery(record_property: Callable[[str, object], None]) -> Callable[[str, int, str], None]:
-    """Note what a test of the battery came to: its row, how many cases, and a few words. ``make audit`` collects the notes.
+    """Note what a test of the battery came to: its row, how many cases, and a few words. ``make
+    audit`` collects the notes.
 
     The note goes into pytest's own record of the test (``--junitxml``), beside whether it passed.
     """

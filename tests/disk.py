@@ -1,9 +1,11 @@
-"""A disk that loses power: what the ledger does to its file is recorded, and every state that a crash may leave is built from it.
+"""A disk that loses power: what the ledger does to its file is recorded, and every state that a
+crash may leave is built from it.
 
-The model is the least that POSIX promises. What was written before an fsync of the file is kept. Of everything after it any part may be
-lost, and the rest may arrive in the other order: a write whole, torn at any byte, or with any of its blocks missing (zeros are read there
-when the file is longer); a truncation or not. The file's name is kept only when its folder was synced after it was made; until then the
-whole file may be gone.
+The model is the least that POSIX promises. What was written before an fsync of the file is kept. Of
+everything after it any part may be lost, and the rest may arrive in the other order: a write whole,
+torn at any byte, or with any of its blocks missing (zeros are read there when the file is longer);
+a truncation or not. The file's name is kept only when its folder was synced after it was made;
+until then the whole file may be gone.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ BLOCK = 64  # bytes that reach the disk together; small, so that a record has se
 
 @dataclass(frozen=True)
 class Did:
-    """One thing done: ``write`` of data at a place, ``truncate`` to it, ``sync``, ``sync folder``, or ``granted``."""
+    """One thing done: ``write`` of data at a place, ``truncate`` to it, ``sync``, ``sync folder``,
+    or ``granted``.
+    """
 
     what: str
     at: int = 0
@@ -69,8 +73,12 @@ class Recorder:
         return self.path.exists() and os.path.samestat(os.fstat(fd), os.stat(self.path))
 
 
-def crashes(done: list[Did], start: bytes | None, chance: random.Random, tears: int) -> Iterator[tuple[bytes | None, int]]:
-    """(what the file may hold after a crash, or None if it is gone; how many charges had been granted), for every moment of a crash."""
+def crashes(
+    done: list[Did], start: bytes | None, chance: random.Random, tears: int
+) -> Iterator[tuple[bytes | None, int]]:
+    """(what the file may hold after a crash, or None if it is gone; how many charges had been
+    granted), for every moment of a crash.
+    """
     for moment in range(len(done) + 1):
         before = done[:moment]
         granted = sum(did.what == "granted" for did in before)
@@ -79,7 +87,9 @@ def crashes(done: list[Did], start: bytes | None, chance: random.Random, tears: 
         loose = [did for did in before[synced:] if did.what in ("write", "truncate")]
         if start is None and not any(did.what == "sync folder" for did in before):
             yield None, granted
-        for kept in itertools.chain.from_iterable(itertools.combinations(loose, count) for count in range(len(loose) + 1)):
+        for kept in itertools.chain.from_iterable(
+            itertools.combinations(loose, count) for count in range(len(loose) + 1)
+        ):
             for order in (kept, kept[::-1]):
                 yield _replay(order, durable), granted
                 if order and order[-1].what == "write":
@@ -91,14 +101,22 @@ def crashes(done: list[Did], start: bytes | None, chance: random.Random, tears: 
 def _replay(done: list[Did] | tuple[Did, ...], content: bytes) -> bytes:
     for did in done:
         if did.what == "write":
-            content = content.ljust(did.at, b"\0")[: did.at] + did.data + content[did.at + len(did.data) :]
+            content = (
+                content.ljust(did.at, b"\0")[: did.at]
+                + did.data
+                + content[did.at + len(did.data) :]
+            )
         elif did.what == "truncate":
             content = content[: did.at].ljust(did.at, b"\0")
     return content
 
 
 def _torn(did: Did, chance: random.Random, tears: int) -> Iterator[Callable[[bytes], bytes]]:
-    lengths = range(len(did.data)) if tears >= len(did.data) else sorted(chance.sample(range(len(did.data)), tears))
+    lengths = (
+        range(len(did.data))
+        if tears >= len(did.data)
+        else sorted(chance.sample(range(len(did.data)), tears))
+    )
     for length in lengths:
         yield lambda content, n=length: _replay([Did("write", did.at, did.data[:n])], content)  # type: ignore[misc]
     blocks = range(0, len(did.data), BLOCK)

@@ -15,15 +15,39 @@ ORACLE_FAULTS = {
     "time-out": ("time.sleep(60)", Ended.FAILED),
     "killed": ("os.kill(os.getpid(), 9)", Ended.FAILED),
     "exit": ("sys.exit(3)", Ended.FAILED),
-    "garbage": ("sys.stdout.buffer.write(b'x' * 64); sys.stdout.buffer.flush(); time.sleep(60)", Ended.FAILED),
-    "half a message": ("sys.stdout.buffer.write((99).to_bytes(8, 'little')); sys.stdout.buffer.flush(); sys.exit()", Ended.FAILED),
+    "garbage": (
+        "sys.stdout.buffer.write(b'x' * 64); sys.stdout.buffer.flush(); time.sleep(60)",
+        Ended.FAILED,
+    ),
+    "half a message": (
+        (
+            "sys.stdout.buffer.write((99).to_bytes(8, 'little')); sys.stdout.buffer.flush();"
+            " sys.exit()"
+        ),
+        Ended.FAILED,
+    ),
     "infeasible": ("answer(status='wrong', x=np.zeros(0), bound=np.inf)", Ended.FAILED),
     "no solution in time": ("answer(status='limit', x=np.zeros(0), bound=np.inf)", Ended.LIMIT),
-    "optimal without a solution": ("answer(status='optimal', x=np.zeros(0), bound=0.0)", Ended.FAILED),
-    "not numbers": ("answer(status='optimal', x=np.full(len(m['gain']), np.nan), bound=0.0)", Ended.FAILED),
-    "wrong optimum": ("answer(status='optimal', x=np.zeros(len(m['gain'])), bound=-5.0)", Ended.FAILED),
-    "an empty promise": ("answer(status='optimal', x=np.zeros(len(m['gain'])), bound=1e6)", Ended.FAILED),
-    "a bound below what exists": ("answer(status='limit', x=np.zeros(len(m['gain'])), bound=-5.0)", Ended.FAILED),
+    "optimal without a solution": (
+        "answer(status='optimal', x=np.zeros(0), bound=0.0)",
+        Ended.FAILED,
+    ),
+    "not numbers": (
+        "answer(status='optimal', x=np.full(len(m['gain']), np.nan), bound=0.0)",
+        Ended.FAILED,
+    ),
+    "wrong optimum": (
+        "answer(status='optimal', x=np.zeros(len(m['gain'])), bound=-5.0)",
+        Ended.FAILED,
+    ),
+    "an empty promise": (
+        "answer(status='optimal', x=np.zeros(len(m['gain'])), bound=1e6)",
+        Ended.FAILED,
+    ),
+    "a bound below what exists": (
+        "answer(status='limit', x=np.zeros(len(m['gain'])), bound=-5.0)",
+        Ended.FAILED,
+    ),
     "fields missing": ("answer(status='optimal')", Ended.FAILED),
 }
 
@@ -51,11 +75,18 @@ CERTIFIER_FAULTS = {
     "raises": 'raise RuntimeError("row 7 is Alice")',
     "dies": "import os; os._exit(1)",
     "killed": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
-    "lies about its bound": 'found = {"status": "optimal", "x": np.zeros(len(message["gain"])), "bound": -1e6}',
-    "lies about its rule": 'found = {"status": "optimal", "x": np.ones(len(message["gain"])), "bound": np.abs(message["gain"]).sum()}',
+    "lies about its bound": (
+        'found = {"status": "optimal", "x": np.zeros(len(message["gain"])), "bound": -1e6}'
+    ),
+    "lies about its rule": (
+        'found = {"status": "optimal", "x": np.ones(len(message["gain"])), "bound":'
+        ' np.abs(message["gain"]).sum()}'
+    ),
     "claims a bad optimum": 'found = child.solve_cpsat({**message, "gain": -message["gain"]})',
     "wrong shape": 'found = {"status": "optimal", "x": np.zeros(3), "bound": 0.0}',
-    "not a number": 'found = {"status": "optimal", "x": np.full(len(message["gain"]), np.nan), "bound": np.nan}',
+    "not a number": (
+        'found = {"status": "optimal", "x": np.full(len(message["gain"]), np.nan), "bound": np.nan}'
+    ),
     "nothing": 'found = {"status": "optimal"}',
 }
 

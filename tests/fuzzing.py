@@ -1,4 +1,6 @@
-"""What fuzz tests share: a call with everything that it says caught, what may be wrong with that, and batches in child processes."""
+"""What fuzz tests share: a call with everything that it says caught, what may be wrong with that,
+and batches in child processes.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ from tables import CANARIES, PEOPLE
 from understudy.errors import Unread
 from understudy.privacy import accountant, budget
 
-logging.getLogger("numba").setLevel(logging.INFO)  # below it, the compiler tells of every instruction
+# below it, the compiler tells of every instruction
+logging.getLogger("numba").setLevel(logging.INFO)
 CASES = {"csv": csv_case, "parquet": parquet_case}
 
 
@@ -52,16 +55,33 @@ class Heard:
 
 
 def chain_of(problem: BaseException) -> str:
-    """All that an exception carries: its traceback, and whatever stands behind it, shown by a traceback or not."""
+    """All that an exception carries: its traceback, and whatever stands behind it, shown by a
+    traceback or not.
+    """
     seen: dict[int, BaseException] = {}
     waiting = [problem]
     while waiting:
         one = waiting.pop()
         if id(one) not in seen:
             seen[id(one)] = one
-            held = [value for frame, _ in traceback.walk_tb(one.__traceback__) for value in frame.f_locals.values()]
-            waiting += [behind for behind in (one.__cause__, one.__context__, *held) if isinstance(behind, BaseException)]
-    parts = [[*traceback.format_exception(one, chain=False), repr(one.args), *getattr(one, "__notes__", [])] for one in seen.values()]
+            held = [
+                value
+                for frame, _ in traceback.walk_tb(one.__traceback__)
+                for value in frame.f_locals.values()
+            ]
+            waiting += [
+                behind
+                for behind in (one.__cause__, one.__context__, *held)
+                if isinstance(behind, BaseException)
+            ]
+    parts = [
+        [
+            *traceback.format_exception(one, chain=False),
+            repr(one.args),
+            *getattr(one, "__notes__", []),
+        ]
+        for one in seen.values()
+    ]
     return "\n".join("\n".join(part) for part in parts)
 
 
@@ -75,13 +95,19 @@ class _Listener(logging.Handler):
 
 
 def listen(call: Callable[[], Any]) -> Heard:
-    """Call, and hear everything: result or exception, warnings, log records of every level, standard output and error."""
+    """Call, and hear everything: result or exception, warnings, log records of every level,
+    standard output and error.
+    """
     heard, out, root = Heard(), io.StringIO(), logging.getLogger()
     listener, level = _Listener(heard.logged), root.level
     root.addHandler(listener)
     root.setLevel(logging.DEBUG)
     try:
-        with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(out),
+        ):
             warnings.simplefilter("always")
             try:
                 heard.result = call()
@@ -122,11 +148,22 @@ def remember_budgets() -> None:
 
 
 def quick_release(table: Any, ledger: Path, mechanism: str = "independent") -> us.Release:
-    return us.release(table, schema=PEOPLE, epsilon=1, delta="1e-6", workload="1-way", mechanism=mechanism, ledger=ledger, rows=20)
+    return us.release(
+        table,
+        schema=PEOPLE,
+        epsilon=1,
+        delta="1e-6",
+        workload="1-way",
+        mechanism=mechanism,
+        ledger=ledger,
+        rows=20,
+    )
 
 
 def run_cases(kind: str, first: int, last: int, folder: Path) -> None:
-    """Release damaged files, one line of JSON each; called in a child process, which a native reader may kill."""
+    """Release damaged files, one line of JSON each; called in a child process, which a native
+    reader may kill.
+    """
     remember_budgets()
     with (folder / "said.jsonl").open("w") as said:
         for number in range(first, last):
@@ -143,13 +180,22 @@ def run_cases(kind: str, first: int, last: int, folder: Path) -> None:
 
 
 def fuzz_in_a_child(kind: str, first: int, last: int, folder: Path) -> Counter[str]:
-    """Outcomes of damaged files; AssertionError names the first file with which something went wrong."""
+    """Outcomes of damaged files; AssertionError names the first file with which something went
+    wrong.
+    """
     call = f"fuzzing.run_cases({kind!r}, {first}, {last}, pathlib.Path({str(folder)!r}))"
     code = f"import sys, pathlib; sys.path[:0] = {sys.path!r}; import fuzzing; {call}"
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, errors="replace")
+    child = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, errors="replace"
+    )
     said = [json.loads(line) for line in (folder / "said.jsonl").read_text().splitlines()]
-    assert child.returncode == 0, f"{kind} file {first + len(said)} ended the process ({child.returncode}): {child.stderr[-2000:]}"
-    assert not child.stdout and not child.stderr, f"an engine wrote by itself: {child.stdout}{child.stderr[-2000:]}"
+    assert child.returncode == 0, (
+        f"{kind} file {first + len(said)} ended the process ({child.returncode}):"
+        f" {child.stderr[-2000:]}"
+    )
+    assert not child.stdout and not child.stderr, (
+        f"an engine wrote by itself: {child.stdout}{child.stderr[-2000:]}"
+    )
     assert [line for line in said if line[2]] == []
     assert len(said) == last - first
     return Counter(outcome for _, outcome, _ in said)

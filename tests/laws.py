@@ -7,7 +7,9 @@ from scipy import stats
 
 
 def p_value(draws: np.ndarray, pmf: np.ndarray, reach: int) -> float:
-    """Chi-square test of integer draws against a pmf on -reach..reach, tails pooled to 5 expected each."""
+    """Chi-square test of integer draws against a pmf on -reach..reach, tails pooled to 5 expected
+    each.
+    """
     counts = np.bincount(np.clip(draws, -reach, reach) + reach, minlength=2 * reach + 1)
     expected = pmf * len(draws)
     pooled_counts, pooled_expected, running = [], [], [0.0, 0.0]

@@ -1,4 +1,6 @@
-"""Damaged files by number: the same number is always the same file, so that a finding can be looked at again."""
+"""Damaged files by number: the same number is always the same file, so that a finding can be looked
+at again.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def flip(rng: np.random.Generator, data: bytes) -> bytes:
     """Other bits in up to 20 bytes."""
     found = np.frombuffer(data, np.uint8).copy()
     if len(found):
-        found[rng.integers(0, len(found), int(rng.integers(1, 20)))] ^= np.uint8(1 << rng.integers(0, 8))
+        found[rng.integers(0, len(found), int(rng.integers(1, 20)))] ^= np.uint8(
+            1 << rng.integers(0, 8)
+        )
     return found.tobytes()
 
 
@@ -70,7 +74,9 @@ def _each(wanted: bytes, replaced: Callable[[np.random.Generator], bytes], share
 
     def change(rng: np.random.Generator, data: bytes) -> bytes:
         first, *rest = data.split(wanted)
-        return first + b"".join((replaced(rng) if rng.random() < share else wanted) + piece for piece in rest)
+        return first + b"".join(
+            (replaced(rng) if rng.random() < share else wanted) + piece for piece in rest
+        )
 
     return change
 
@@ -81,7 +87,12 @@ def _lines(change: Callable[[np.random.Generator, list[bytes]], list[bytes]]) ->
 
 def _ragged(rng: np.random.Generator, lines: list[bytes]) -> list[bytes]:
     return [
-        line.rsplit(b",", int(rng.integers(0, 4)))[0] + b",x" * int(rng.integers(0, 3)) if rng.random() < 0.3 else line for line in lines
+        (
+            line.rsplit(b",", int(rng.integers(0, 4)))[0] + b",x" * int(rng.integers(0, 3))
+            if rng.random() < 0.3
+            else line
+        )
+        for line in lines
     ]
 
 
@@ -146,29 +157,57 @@ CSV_CHANGES: list[Change] = [
 
 
 def csv_case(number: int) -> tuple[str, bytes]:
-    """(ending, bytes) of a damaged CSV file; one in ten is gzipped, and half of those are damaged once more."""
+    """(ending, bytes) of a damaged CSV file; one in ten is gzipped, and half of those are damaged
+    once more.
+    """
     rng = np.random.default_rng([1, number])
     quoting = [csv.QUOTE_MINIMAL, csv.QUOTE_ALL][int(rng.integers(2))]
     data = as_csv_bytes(people_with_canaries(40, seed=number % 5), quoting=quoting)
-    # In two of three files the header stays whole: a broken one is refused at once, and nothing behind it would be read.
-    header, data = (b"", data) if number % 3 == 0 else (data[: data.index(b"\n") + 1], data[data.index(b"\n") + 1 :])
-    data = CSV_CHANGES[number % len(CSV_CHANGES)](rng, data)  # every change in its turn, then others at random
+    # In two of three files the header stays whole: a broken one is refused at once, and nothing
+    # behind it would be read.
+    header, data = (
+        (b"", data)
+        if number % 3 == 0
+        else (data[: data.index(b"\n") + 1], data[data.index(b"\n") + 1 :])
+    )
+    # every change in its turn, then others at random
+    data = CSV_CHANGES[number % len(CSV_CHANGES)](rng, data)
     for i in rng.integers(0, len(CSV_CHANGES), int(rng.integers(0, 3))):
         data = CSV_CHANGES[i](rng, data)
     data = header + data
     if number % 10 < 9:
         return ".csv", data
     zipped = gzip.compress(data)
-    return ".csv.gz", [lambda: zipped, lambda: flip(rng, zipped), lambda: _cut(rng, zipped), lambda: data][int(rng.integers(4))]()
+    return (
+        ".csv.gz",
+        [
+            lambda: zipped,
+            lambda: flip(rng, zipped),
+            lambda: _cut(rng, zipped),
+            lambda: data,
+        ][int(rng.integers(4))](),
+    )
 
 
 # ---------------------------------------------------------------------- Parquet
 
 
 def arrow_people(rows: int, seed: int = 0) -> pa.Table:
-    kinds = [pa.int64(), pa.string(), pa.int64(), pa.int64(), pa.bool_(), pa.float64(), pa.date32(), pa.timestamp("us")]
+    kinds = [
+        pa.int64(),
+        pa.string(),
+        pa.int64(),
+        pa.int64(),
+        pa.bool_(),
+        pa.float64(),
+        pa.date32(),
+        pa.timestamp("us"),
+    ]
     columns = zip(*people_with_canaries(rows, seed), strict=True)
-    return pa.table([pa.array(list(cells), kind) for cells, kind in zip(columns, kinds, strict=True)], names=NAMES)
+    return pa.table(
+        [pa.array(list(cells), kind) for cells, kind in zip(columns, kinds, strict=True)],
+        names=NAMES,
+    )
 
 
 ODD_ARRAYS: list[Callable[[int], pa.Array]] = [
@@ -198,14 +237,23 @@ ODD_ARRAYS: list[Callable[[int], pa.Array]] = [
 
 def _with_odd_columns(rng: np.random.Generator, table: pa.Table) -> pa.Table:
     for _ in range(int(rng.integers(1, 4))):
-        at, make = int(rng.integers(table.num_columns)), ODD_ARRAYS[int(rng.integers(len(ODD_ARRAYS)))]
+        at = int(rng.integers(table.num_columns))
+        make = ODD_ARRAYS[int(rng.integers(len(ODD_ARRAYS)))]
         table = table.set_column(at, table.column_names[at], make(table.num_rows))
     return table
 
 
 def _with_odd_names(rng: np.random.Generator, table: pa.Table) -> pa.Table:
     names = list(table.column_names)
-    names[int(rng.integers(len(names)))] = ["city", "AGE", "", CANARY_TEXT, "city.x", "a\x00b", "日本"][int(rng.integers(7))]
+    names[int(rng.integers(len(names)))] = [
+        "city",
+        "AGE",
+        "",
+        CANARY_TEXT,
+        "city.x",
+        "a\x00b",
+        "日本",
+    ][int(rng.integers(7))]
     return table.rename_columns(names)
 
 
@@ -273,4 +321,6 @@ def parquet_case(number: int) -> tuple[str, bytes]:
         write_page_index=bool(rng.integers(2)),
         write_page_checksum=bool(rng.integers(2)),
     )
-    return ".parquet", FILE_CHANGES[number // len(TABLE_CHANGES) % len(FILE_CHANGES)](rng, sink.getvalue().to_pybytes())
+    return ".parquet", FILE_CHANGES[number // len(TABLE_CHANGES) % len(FILE_CHANGES)](
+        rng, sink.getvalue().to_pybytes()
+    )

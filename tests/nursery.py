@@ -1,11 +1,12 @@
-"""Starts releases that can be killed: imports everything once, then makes a child for each line it is given.
+"""Starts releases that can be killed: imports everything once, then makes a child for each line it
+is given.
 
     a line:   mode file ledger folder seconds          on standard input
     answers:  S(tarted), R(eserved), L(ooked at cells), P(layed), B(undle written), X (refused), E(rror), and an end of line
 
-``seconds`` after it began, the child is killed from outside (mode ``clock``). The mode ``line:K`` kills it before the K-th line that it
-runs where the ledger or the bundle is written, which is so short that no clock would hit it. ``run`` lets it live; ``until`` releases
-until it is refused.
+``seconds`` after it began, the child is killed from outside (mode ``clock``). The mode ``line:K``
+kills it before the K-th line that it runs where the ledger or the bundle is written, which is so
+short that no clock would hit it. ``run`` lets it live; ``until`` releases until it is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ from understudy.checks import SMALL
 from understudy.privacy import chain, ledger, locking, registry, table_ledger
 from understudy.privacy.meter import Meter
 
-FILES = (*(module.__file__ for module in (chain, ledger, locking, registry, table_ledger)), bundle.__file__)
+FILES = (
+    *(module.__file__ for module in (chain, ledger, locking, registry, table_ledger)),
+    bundle.__file__,
+)
 WRITERS = (
     "reserve", "note", "locked", "_open", "append", "write_charge", "sync", "sync_folder", "opened", "_learn", "save", "_write", "_replace",
     "prepare_folder",
@@ -50,7 +54,16 @@ class Slowly:
 
 def one_release(table: str, ledger: str, folder: str, say: Callable[[bytes], object] = say) -> None:
     book = us.FileLedger(ledger)
-    made = us.release(table, schema=SMALL, epsilon=1, delta=1e-6, mechanism="mwem", parameters={"rounds": 8}, ledger=book, watcher=Slowly())
+    made = us.release(
+        table,
+        schema=SMALL,
+        epsilon=1,
+        delta=1e-6,
+        mechanism="mwem",
+        parameters={"rounds": 8},
+        ledger=book,
+        watcher=Slowly(),
+    )
     say(b"P")
     if folder != "-":
         made.save(folder)
@@ -103,7 +116,9 @@ def child(mode: str, table: str, ledger: str, folder: str) -> None:
 
 
 def warm_up() -> None:
-    """What is compiled or loaded at first use is so before there are children: they begin where they would otherwise be in a second."""
+    """What is compiled or loaded at first use is so before there are children: they begin where
+    they would otherwise be in a second.
+    """
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "t.csv").write_text("a,b,c\n" + "0,1,1\n2,3,0\n" * 50)
         one_release(f"{folder}/t.csv", f"{folder}/l.jsonl", f"{folder}/out", say=lambda word: None)

@@ -1,7 +1,7 @@
 """A query class from another package, with the fewest abilities that the conformance kit allows.
 
-It counts people two of whose columns have codes that add up to an even number. It is no symmetric function of literals, cannot be taken
-apart into single queries, and has no relaxed form.
+It counts people two of whose columns have codes that add up to an even number. It is no symmetric
+function of literals, cannot be taken apart into single queries, and has no relaxed form.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ class EvenSums(QueryClass):
         return self.size
 
     def describe(self, schema: Schema, index: int) -> str:
-        return f"{schema.names[self.chosen[index]]} and {schema.names[self.chosen[index + 1]]} add up to an even number"
+        return (
+            f"{schema.names[self.chosen[index]]} and {schema.names[self.chosen[index + 1]]} add up"
+            " to an even number"
+        )
 
     def to_dict(self, schema: Schema) -> dict[str, Any]:
         return {"kind": self.kind, "columns": list(self.chosen)}

@@ -1,4 +1,6 @@
-"""What Hypothesis draws for fuzz tests: workloads as text, items, and arguments of public functions of which few are wrong."""
+"""What Hypothesis draws for fuzz tests: workloads as text, items, and arguments of public functions
+of which few are wrong.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from hypothesis import strategies as st
 import understudy as us
 from tables import ANY_CELL, ANY_TEXT, ODD_VALUES, PEOPLE
 
-ODD = st.sampled_from(ODD_VALUES) | st.deferred(lambda: st.lists(ODD, max_size=2) | st.tuples(ODD, ODD)) | ANY_TEXT
+ODD = (
+    st.sampled_from(ODD_VALUES)
+    | st.deferred(lambda: st.lists(ODD, max_size=2) | st.tuples(ODD, ODD))
+    | ANY_TEXT
+)
 BASKET = us.Schema.items(["bread", "milk", "tea", "no", "1"], density=0.2)
 # Columns that a YAML file or the language of queries could take for something else.
 UNLUCKY = us.Schema(
@@ -38,11 +44,33 @@ def arguments(draw: st.DrawFn, **good: st.SearchStrategy[Any]) -> dict[str, Any]
 
 # ---------------------------------------------------------------------- plain data that is nearly right
 
-JSON_VALUES = [None, True, 0, -1, 10**4000, 1e308, math.nan, "", "x", "1e999999999", "1/0", [], {}, [[]], "9" * 500]
+JSON_VALUES = [
+    None,
+    True,
+    0,
+    -1,
+    10**4000,
+    1e308,
+    math.nan,
+    "",
+    "x",
+    "1e999999999",
+    "1/0",
+    [],
+    {},
+    [[]],
+    "9" * 500,
+]
 
 
 def _places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    inner = (
+        data.items()
+        if isinstance(data, dict)
+        else enumerate(data)
+        if isinstance(data, list)
+        else ()
+    )
     return [path, *(place for key, value in inner for place in _places(value, (*path, key)))]
 
 
@@ -66,7 +94,27 @@ def damaged(draw: st.DrawFn, text: str) -> str:
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(text)))
         put = draw(
-            st.sampled_from(["", "[", "]", "{", "}", ":", "\n", "  ", "- ", "&a ", "*a", "!!python/name:os ", "'", '"', "\t", "\x00", "#"])
+            st.sampled_from(
+                [
+                    "",
+                    "[",
+                    "]",
+                    "{",
+                    "}",
+                    ":",
+                    "\n",
+                    "  ",
+                    "- ",
+                    "&a ",
+                    "*a",
+                    "!!python/name:os ",
+                    "'",
+                    '"',
+                    "\t",
+                    "\x00",
+                    "#",
+                ]
+            )
         )
         text = text[:at] + put + text[at + draw(st.integers(0, 2)) :]
     return text
@@ -77,18 +125,31 @@ def damaged(draw: st.DrawFn, text: str) -> str:
 
 @st.composite
 def literals(draw: st.DrawFn, schema: us.Schema) -> dict[str, Any] | list[dict[str, Any]]:
-    """Literals as a file has them: a column beside a value that it has, or beside one that it must not take."""
+    """Literals as a file has them: a column beside a value that it has, or beside one that it must
+    not take.
+    """
 
     def literal(name: str) -> Any:
         column = schema[name]
-        # A label of a bin is not a value of the column, so values are read off a row that has the code.
+        # A label of a bin is not a value of the column, so values are read off a row that has the
+        # code.
         code = draw(st.integers(0, column.size - 1))
         shown = column.decode(np.array([code]), np.random.default_rng(0)).to_pylist()[0]
-        value = column.label(code) if code >= column.values else str(shown) if hasattr(shown, "year") else shown
+        value = (
+            column.label(code)
+            if code >= column.values
+            else str(shown)
+            if hasattr(shown, "year")
+            else shown
+        )
         return draw(st.sampled_from([value, {"not": value}]))
 
     names = draw(st.lists(st.sampled_from(schema.names), min_size=1, max_size=4))
-    return {name: literal(name) for name in names} if draw(st.booleans()) else [{name: literal(name)} for name in names]
+    return (
+        {name: literal(name) for name in names}
+        if draw(st.booleans())
+        else [{name: literal(name)} for name in names]
+    )
 
 
 @st.composite
@@ -98,7 +159,9 @@ def query_specs(draw: st.DrawFn, schema: us.Schema) -> dict[str, Any]:
     if kind == "not":
         return {"not": draw(query_specs(schema))}
     body = draw(literals(schema))
-    return {kind: body, "t": draw(st.integers(1, len(body)))} if kind == "at_least" else {kind: body}
+    return (
+        {kind: body, "t": draw(st.integers(1, len(body)))} if kind == "at_least" else {kind: body}
+    )
 
 
 @st.composite
@@ -130,23 +193,36 @@ def odd_workload_texts(draw: st.DrawFn, schema: us.Schema) -> str:
     return draw(damaged(text)) if draw(st.booleans()) else text
 
 
-# Some of these are literals and queries of SMALL, some are of another table, some are nothing of the kind.
+# Some of these are literals and queries of SMALL, some are of another table, some are nothing of
+# the kind.
 NUMBERS = st.sampled_from([0, 1, 2, np.int64(1), np.uint8(0)]) | st.integers(-1, 4) | ODD
 LITERALS = st.builds(us.Literal, st.integers(0, 2), st.integers(0, 1), st.booleans())
 QUERIES = st.builds(
-    lambda make, chosen: make(*chosen), st.sampled_from([us.all_of, us.any_of, us.parity]), st.lists(LITERALS, min_size=1, max_size=3)
+    lambda make, chosen: make(*chosen),
+    st.sampled_from([us.all_of, us.any_of, us.parity]),
+    st.lists(LITERALS, min_size=1, max_size=3),
 )
 PARTS = st.builds(
     lambda positions: us.Marginal(tuple(positions), tuple((3, 4, 2)[p] for p in positions)),
     st.lists(st.integers(0, 2), max_size=3, unique=True),
 ) | st.sampled_from(
-    [us.Marginal((0,), (2,)), us.Marginal((1,), (9,)), us.Marginal((7,), (2,)), us.Marginal((0, 0), (3, 3)), us.Marginal((-1,), (2,))]
+    [
+        us.Marginal((0,), (2,)),
+        us.Marginal((1,), (9,)),
+        us.Marginal((7,), (2,)),
+        us.Marginal((0, 0), (3, 3)),
+        us.Marginal((-1,), (2,)),
+    ]
 )
 
 
 # ---------------------------------------------------------------------- items
 
-ITEMS = st.integers(1, 6) | st.lists(st.integers(-3, 9), min_size=1, max_size=5, unique=True) | st.lists(ANY_TEXT, min_size=1, max_size=5)
+ITEMS = (
+    st.integers(1, 6)
+    | st.lists(st.integers(-3, 9), min_size=1, max_size=5, unique=True)
+    | st.lists(ANY_TEXT, min_size=1, max_size=5)
+)
 ITEM_SCHEMAS = arguments(
     items=ITEMS,
     row=st.sampled_from(["row", "customer", "é"]),
@@ -158,8 +234,35 @@ PAIRS = st.lists(st.tuples(ANY_CELL, st.integers(-2, 7) | ANY_CELL), min_size=1,
 
 # ---------------------------------------------------------------------- conditions
 
-_WORDS = ["a", "b", "c", "and", "or", "not", "in", "(", ")", ",", "=", "!=", ">=", "<", "0", "1", "2", "9", "'0'", "MISSING", '"', "é"]
-_QUESTIONS = st.sampled_from(["a = 0", "b in (1, 2)", "not c", "c", "(a < 2)", "b >= 1", "a != 1", "b not in (3)"])
+_WORDS = [
+    "a",
+    "b",
+    "c",
+    "and",
+    "or",
+    "not",
+    "in",
+    "(",
+    ")",
+    ",",
+    "=",
+    "!=",
+    ">=",
+    "<",
+    "0",
+    "1",
+    "2",
+    "9",
+    "'0'",
+    "MISSING",
+    '"',
+    "é",
+]
+_QUESTIONS = st.sampled_from(
+    ["a = 0", "b in (1, 2)", "not c", "c", "(a < 2)", "b >= 1", "a != 1", "b not in (3)"]
+)
 CONDITIONS = st.lists(_QUESTIONS, min_size=1, max_size=4).flatmap(
-    lambda asked: st.sampled_from([" and ", " or ", " and not ", " "]).map(lambda word: word.join(asked))
+    lambda asked: st.sampled_from([" and ", " or ", " and not ", " "]).map(
+        lambda word: word.join(asked)
+    )
 ) | st.lists(st.sampled_from(_WORDS), max_size=9).map(" ".join)

@@ -18,22 +18,44 @@ from understudy.schema import Column, Schema
 from understudy.sources import Source
 
 
-def column(kind: str, *, missing: bool = False, other: bool = False, constraints: dict[str, Any] | None = None, **rest: Any) -> Column:
+def column(
+    kind: str,
+    *,
+    missing: bool = False,
+    other: bool = False,
+    constraints: dict[str, Any] | None = None,
+    **rest: Any,
+) -> Column:
     """One column, by the way users write it."""
     extra = {key: rest.pop(key) for key in ("categories", "categoriesOrdered") if key in rest}
     field = {"name": "x", "type": kind, "constraints": constraints or {}, **extra}
     settings = {"missing": missing, "other": other, **rest}
-    return Schema.from_dict({"fields": [field], "missingValues": ["", "?", "—"], "understudy": {"columns": {"x": settings}}})["x"]
+    return Schema.from_dict(
+        {
+            "fields": [field],
+            "missingValues": ["", "?", "—"],
+            "understudy": {"columns": {"x": settings}},
+        }
+    )["x"]
 
 
 def _bounds(low: Any, high: Any) -> dict[str, Any]:
     return {"constraints": {"minimum": low, "maximum": high}}
 
 
-DAYS, TIMES = _bounds("2019-11-20", "2021-02-03"), _bounds("2019-12-31T22:15:30", "2020-01-01T02:00:01")
+DAYS = _bounds("2019-11-20", "2021-02-03")
+TIMES = _bounds("2019-12-31T22:15:30", "2020-01-01T02:00:01")
 KINDS: dict[str, dict[str, Any]] = {
-    "categorical": {"kind": "string", "constraints": {"enum": ["a", "b", "no", "日本", "it's", "1", "2.5", "true"]}},
-    "ordered": {"kind": "string", "constraints": {"enum": ["low", "high"]}, "categories": ["low", "high"], "categoriesOrdered": True},
+    "categorical": {
+        "kind": "string",
+        "constraints": {"enum": ["a", "b", "no", "日本", "it's", "1", "2.5", "true"]},
+    },
+    "ordered": {
+        "kind": "string",
+        "constraints": {"enum": ["low", "high"]},
+        "categories": ["low", "high"],
+        "categoriesOrdered": True,
+    },
     "numeric categories": {"kind": "integer", "constraints": {"enum": [-3, 0, 7, 2**40]}},
     "boolean": {"kind": "boolean"},
     "integer": {"kind": "integer", **_bounds(-2, 9)},
@@ -45,13 +67,25 @@ KINDS: dict[str, dict[str, Any]] = {
     "real cuts": {"kind": "number", **_bounds(0, 1), "cuts": [1e-9, 0.3]},
     "date bins": {"kind": "date", **DAYS, "bins": 5},
     "datetime bins": {"kind": "datetime", **TIMES, "bins": 5},
-    **{f"date {r}": {"kind": "date", **DAYS, "resolution": r} for r in ("year", "quarter", "month", "week", "day")},
-    **{f"datetime {r}": {"kind": "datetime", **DAYS, "resolution": r} for r in ("year", "quarter", "month", "week", "day", "hour")},
-    **{f"datetime {r}": {"kind": "datetime", **TIMES, "resolution": r} for r in ("minute", "second")},
+    **{
+        f"date {r}": {"kind": "date", **DAYS, "resolution": r}
+        for r in ("year", "quarter", "month", "week", "day")
+    },
+    **{
+        f"datetime {r}": {"kind": "datetime", **DAYS, "resolution": r}
+        for r in ("year", "quarter", "month", "week", "day", "hour")
+    },
+    **{
+        f"datetime {r}": {"kind": "datetime", **TIMES, "resolution": r}
+        for r in ("minute", "second")
+    },
 }
 FLAGS = [(False, False), (True, False), (False, True), (True, True)]
 COLUMNS = [
-    (f"{name}{' +missing' * missing}{' +other' * other}", column(missing=missing, other=other, **how))
+    (
+        f"{name}{' +missing' * missing}{' +other' * other}",
+        column(missing=missing, other=other, **how),
+    )
     for name, how in KINDS.items()
     for missing, other in FLAGS
 ]
@@ -70,7 +104,9 @@ ODD_CELLS: list[Any] = [
     pd.NA, pd.NaT, pd.Timestamp("2020-06-01", tz="Asia/Tokyo"), pd.Period("2020", "Y"),
     1j, [], {}, (1,), {1}, object(), np.zeros(3), int, ...,
 ]  # fmt: skip
-ANY_TEXT = st.text(st.characters(codec=None), max_size=8) | st.sampled_from([c for c in ODD_CELLS if isinstance(c, str)])
+ANY_TEXT = st.text(st.characters(codec=None), max_size=8) | st.sampled_from(
+    [c for c in ODD_CELLS if isinstance(c, str)]
+)
 ANY_CELL = (
     st.sampled_from(ODD_CELLS)
     | ANY_TEXT
@@ -89,12 +125,23 @@ ODD_VALUES: list[Any] = [
     "1e999999999", "1e-999999999", "1/0", "1/3", "٣", "\x00", "\ud800", "y" * 500, [], [1], {}, {"a": 1}, (1,), b"x", 1j, object(), ...,
     np.array([1, 2]), np.float64(2), decimal.Decimal("1e999999"), decimal.Decimal("NaN"), fractions.Fraction(1, 10**3000), int,
 ]  # fmt: skip
-SCHEMAS = st.lists(st.sampled_from([col for _, col in COLUMNS if col.size <= 100]), min_size=1, max_size=4).map(
-    lambda columns: Schema(tuple(dataclasses.replace(col, name=f"c{i}") for i, col in enumerate(columns)))
+SCHEMAS = st.lists(
+    st.sampled_from([col for _, col in COLUMNS if col.size <= 100]), min_size=1, max_size=4
+).map(
+    lambda columns: Schema(
+        tuple(dataclasses.replace(col, name=f"c{i}") for i, col in enumerate(columns))
+    )
 )
-WORKLOADS = st.sampled_from(["1-way", "2-way", "2-way:2@7", "2-conjunctions:9@1", "all-conjunctions", "1-way+all-conjunctions"]) | st.text(
-    st.sampled_from("123-wayconjuts:@+"), max_size=12
-)
+WORKLOADS = st.sampled_from(
+    [
+        "1-way",
+        "2-way",
+        "2-way:2@7",
+        "2-conjunctions:9@1",
+        "all-conjunctions",
+        "1-way+all-conjunctions",
+    ]
+) | st.text(st.sampled_from("123-wayconjuts:@+"), max_size=12)
 
 # Cells that nobody could say by accident: outside every bound, in no list of categories.
 CANARY_TEXT, CANARY_NUMBER, CANARY_DATE = "Rumpelstiltskin", 86420975, dt.date(1944, 4, 4)
@@ -107,18 +154,31 @@ def rows_of(source: Source) -> np.ndarray:
     return np.concatenate([np.zeros((0, len(columns)), np.int32), *source._blocks(columns)])
 
 
-# A table with a column of each kind, and a unique number in each row so that rows can be told apart.
+# A table with a column of each kind, and a unique number in each row so that rows can be told
+# apart.
 PEOPLE = Schema.from_dict(
     {
         "fields": [
             {"name": "id", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
-            {"name": "city", "type": "string", "constraints": {"enum": ["Zürich", "À–B", "東京", 'say "hi", ok', "no"]}},
+            {
+                "name": "city",
+                "type": "string",
+                "constraints": {"enum": ["Zürich", "À–B", "東京", 'say "hi", ok', "no"]},
+            },
             {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
             {"name": "grade", "type": "integer", "constraints": {"enum": [1, 2, 5]}},
             {"name": "smoker", "type": "boolean"},
             {"name": "income", "type": "number", "constraints": {"minimum": 0, "maximum": 1000}},
-            {"name": "born", "type": "date", "constraints": {"minimum": "1960-01-01", "maximum": "2009-12-31"}},
-            {"name": "seen", "type": "datetime", "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31"}},
+            {
+                "name": "born",
+                "type": "date",
+                "constraints": {"minimum": "1960-01-01", "maximum": "2009-12-31"},
+            },
+            {
+                "name": "seen",
+                "type": "datetime",
+                "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31"},
+            },
         ],
         "missingValues": ["", "n/a", "—"],
         "understudy": {
@@ -137,7 +197,9 @@ PEOPLE = Schema.from_dict(
 
 
 def people(rows: int, seed: int = 0, *, bad: float = 0.2) -> list[list[Any]]:
-    """Rows for PEOPLE as Python objects, a share of the cells missing or out of bounds but of their column's own type."""
+    """Rows for PEOPLE as Python objects, a share of the cells missing or out of bounds but of their
+    column's own type.
+    """
     rng = np.random.default_rng(seed)
     table: list[list[Any]] = []
     for i in range(rows):
@@ -151,7 +213,16 @@ def people(rows: int, seed: int = 0, *, bad: float = 0.2) -> list[list[Any]]:
             dt.date(1960, 1, 1) + dt.timedelta(int(rng.integers(0, 18000))),
             dt.datetime(2020, 1, 1) + dt.timedelta(seconds=int(rng.integers(0, 31_000_000))),
         ]
-        worse: list[Any] = [row[0], "elsewhere", -5, 9, None, 5000.5, dt.date(1800, 1, 1), dt.datetime(2200, 1, 1)]
+        worse: list[Any] = [
+            row[0],
+            "elsewhere",
+            -5,
+            9,
+            None,
+            5000.5,
+            dt.date(1800, 1, 1),
+            dt.datetime(2200, 1, 1),
+        ]
         for j in range(1, len(row)):
             if rng.random() < bad:
                 row[j] = worse[j] if rng.random() < 0.5 else None

@@ -1,4 +1,6 @@
-"""Private learning in the room: exact laws of ``argmin``, what the published scales do, faults of solvers, blocks, soft minima."""
+"""Private learning in the room: exact laws of ``argmin``, what the published scales do, faults of
+solvers, blocks, soft minima.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,36 @@ from scipy import stats
 import understudy as us
 from faulty_solvers import CERTIFIER_FAULTS, certifier_with
 from laws import p_value
-from understudy.audit.laws import CLEAR, LABELLED, Adversary, argmin_law, argmin_row, blocks_law, toy_plan, worst_ratio
+from understudy.audit.laws import (
+    CLEAR,
+    LABELLED,
+    Adversary,
+    argmin_law,
+    argmin_row,
+    blocks_law,
+    toy_plan,
+    worst_ratio,
+)
 from understudy.audit.seams import standing_in
-from understudy.errors import BudgetRefused, NotCertified, NotSupported, ParameterError, ReleaseFailed
+from understudy.errors import (
+    BudgetRefused,
+    NotCertified,
+    NotSupported,
+    ParameterError,
+    ReleaseFailed,
+)
 from understudy.learning import prsma
 from understudy.learning.base import Points, Program, Rule, RuleClass
-from understudy.learning.certifiers import Certifier, Counted, Cpsat, Listing, Solved, Tilted, certified, certifier_of
+from understudy.learning.certifiers import (
+    Certifier,
+    Counted,
+    Cpsat,
+    Listing,
+    Solved,
+    Tilted,
+    certified,
+    certifier_of,
+)
 from understudy.learning.conjunctions import Conjunctions
 from understudy.learning.learn import learn
 from understudy.learning.lists import DecisionLists
@@ -33,7 +59,15 @@ from understudy.learning.task import Task
 from understudy.privacy import FileLedger, Meter, ProcessLedger
 from understudy.privacy import argmin as room
 from understudy.privacy.accountant import Cost, total_cost
-from understudy.privacy.argmin import BlockPlan, NoiseOn, Perturbation, perturbation, plan_blocks, total_delta, total_epsilon
+from understudy.privacy.argmin import (
+    BlockPlan,
+    NoiseOn,
+    Perturbation,
+    perturbation,
+    plan_blocks,
+    total_delta,
+    total_epsilon,
+)
 from understudy.privacy.events import ApproximateDP, ExponentialDraws, PerturbedArgmin
 from understudy.privacy.noise import Noise
 from understudy.privacy.softmin import draw_least, settled
@@ -45,7 +79,9 @@ ONE = us.Schema.from_domain({"x": 2, "y": 2})
 LARGE = Cost(Fraction(10**9), delta=Fraction(9, 10))
 
 
-def meter_on(rows: Any, noise: Noise | None = None, schema: us.Schema = ONE, **settings: Any) -> Meter:
+def meter_on(
+    rows: Any, noise: Noise | None = None, schema: us.Schema = ONE, **settings: Any
+) -> Meter:
     given = {
         "neighbours": Neighbours.REPLACE_ONE,
         "ledger": ProcessLedger(),
@@ -57,7 +93,9 @@ def meter_on(rows: Any, noise: Noise | None = None, schema: us.Schema = ONE, **s
     return Meter(MemorySource(np.asarray(rows), schema), noise=noise, **given)
 
 
-def law_of(rows: Any, of: RuleClass, task: Task, certifier: Certifier, **settings: Any) -> dict[Rule, float]:
+def law_of(
+    rows: Any, of: RuleClass, task: Task, certifier: Certifier, **settings: Any
+) -> dict[Rule, float]:
     return argmin_law(meter_on(rows), task, of, certifier, **settings)
 
 
@@ -73,13 +111,22 @@ def test_the_exact_law_of_argmin_keeps_epsilon_with_mistakes_divided(noise_on: s
 
 def test_the_exact_law_with_two_separators() -> None:
     of, task = Parities(attributes=1), LABELLED
-    laws = [law_of(rows, of, task, Adversary(last), epsilon=Fraction(6), weight=1) for rows in NEIGHBOURS for last in (False, True)]
+    laws = [
+        law_of(rows, of, task, Adversary(last), epsilon=Fraction(6), weight=1)
+        for rows in NEIGHBOURS
+        for last in (False, True)
+    ]
     assert 0.8 * 6 < worst_ratio(laws) <= 6 + 1e-2
 
 
 def test_the_exact_law_of_lists_shows_what_a_rule_says_and_not_how_it_was_written() -> None:
-    of = DecisionLists(attributes=1, signed=False)  # the list (0, 1, 1) says yes everywhere, as (1,) does
-    laws = [law_of(rows, of, LABELLED, Adversary(last), epsilon=Fraction(8), weight=1) for rows in NEIGHBOURS for last in (False, True)]
+    # the list (0, 1, 1) says yes everywhere, as (1,) does
+    of = DecisionLists(attributes=1, signed=False)
+    laws = [
+        law_of(rows, of, LABELLED, Adversary(last), epsilon=Fraction(8), weight=1)
+        for rows in NEIGHBOURS
+        for last in (False, True)
+    ]
     assert worst_ratio(laws) <= 8 + 1e-2
     assert all(rule in ((0,), (1,), (0, 0, 1), (0, 1, 0)) for law in laws for rule in law)
 
@@ -89,7 +136,11 @@ def test_half_the_noise_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert exact is not None
     monkeypatch.setattr(Perturbation, "scale", property(lambda self: exact(self) / 2))
     of = Conjunctions(attributes=1, signed=False)
-    laws = [law_of(rows, of, LABELLED, Adversary(last), epsilon=Fraction(2), weight=1) for rows in NEIGHBOURS for last in (False, True)]
+    laws = [
+        law_of(rows, of, LABELLED, Adversary(last), epsilon=Fraction(2), weight=1)
+        for rows in NEIGHBOURS
+        for last in (False, True)
+    ]
     assert worst_ratio(laws) > 2.5
 
 
@@ -149,24 +200,42 @@ class TwoQueries(RuleClass):
         raise NotImplementedError
 
 
-COUNTED = Task((Attribute(0, frozenset([1]), "is a"),), False)  # a query pays one for each row that it counts
+# a query pays one for each row that it counts
+COUNTED = Task((Attribute(0, frozenset([1]), "is a"),), False)
 TWO_TABLES = ([[1, 0], [1, 0]], [[1, 0], [0, 0]])  # (a, a) and (a, b)
 
 
 def two_queries_ratio(weight: int) -> float:
     return worst_ratio(
-        [law_of(t, TwoQueries(attributes=1), COUNTED, Adversary(False), epsilon=Fraction(1), weight=weight) for t in TWO_TABLES]
+        [
+            law_of(
+                t,
+                TwoQueries(attributes=1),
+                COUNTED,
+                Adversary(False),
+                epsilon=Fraction(1),
+                weight=weight,
+            )
+            for t in TWO_TABLES
+        ]
     )
 
 
-def test_the_published_laplace_scale_gives_twice_epsilon_and_ours_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_published_laplace_scale_gives_twice_epsilon_and_ours_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert two_queries_ratio(10) <= 1 + 1e-4
-    monkeypatch.setattr(Perturbation, "scale", property(lambda self: self.weight * self.slots / self.epsilon))  # Lap(m / epsilon)
+    # Lap(m / epsilon)
+    monkeypatch.setattr(
+        Perturbation, "scale", property(lambda self: self.weight * self.slots / self.epsilon)
+    )
     assert two_queries_ratio(10) > 1.85
 
 
 def parity_chances(d: int, survive: float) -> tuple[float, float]:
-    """P(odd) under n copies of 0^d, and under a table with one 1^d: an odd set of coordinates then costs one more."""
+    """P(odd) under n copies of 0^d, and under a table with one 1^d: an odd set of coordinates then
+    costs one more.
+    """
     return 0.5, 0.5 * survive**d
 
 
@@ -178,7 +247,12 @@ def test_the_published_gaussian_scale_fails_on_parities_and_ours_does_not() -> N
         assert here - math.exp(epsilon) * there > excess > delta
         scale = float(
             Perturbation(
-                of=Parities(attributes=199, signed=False), on=NoiseOn.SEPARATORS, weight=1, gap=0, top=1, epsilon=Fraction(1)
+                of=Parities(attributes=199, signed=False),
+                on=NoiseOn.SEPARATORS,
+                weight=1,
+                gap=0,
+                top=1,
+                epsilon=Fraction(1),
             ).scale
         )
         scale *= d / 199  # one separator a coordinate
@@ -187,13 +261,21 @@ def test_the_published_gaussian_scale_fails_on_parities_and_ours_does_not() -> N
 
 
 def test_the_parity_formula_is_what_the_code_does() -> None:
-    """Flipping the smallest noise escapes the cost of an odd set: P(odd) = P(no |eta_j| is small) / 2."""
-    of, rows, scale = Parities(attributes=3, signed=False), np.array([[0, 0, 0]] * 3 + [[1, 1, 1]]), 6.0
+    """Flipping the smallest noise escapes the cost of an odd set: P(odd) = P(no |eta_j| is small) /
+    2.
+    """
+    of = Parities(attributes=3, signed=False)
+    rows = np.array([[0, 0, 0]] * 3 + [[1, 1, 1]])
+    scale = 6.0
     rng, odd = np.random.default_rng(0), 0
     counts = Points(rows[[0, 3]].astype(np.uint8), np.array([30, 10]))
     for _ in range(2000):
         eta = rng.laplace(0, 10 * scale, 3).round().astype(np.int64)
-        problem = Tilted(of, np.concatenate([of.lift(counts.bits), of.separators()]), np.concatenate([counts.cost, eta]))
+        problem = Tilted(
+            of,
+            np.concatenate([of.lift(counts.bits), of.separators()]),
+            np.concatenate([counts.cost, eta]),
+        )
         best = Listing().solve(problem)
         odd += len(best.rule) % 2 if best else 0
     _, expected = parity_chances(3, math.exp(-1 / scale))
@@ -221,7 +303,9 @@ class Recorder(Certifier):
 
 
 class Still(Noise):
-    """The same number for all noise, so that it is found again and moves no rule against another between two tables."""
+    """The same number for all noise, so that it is found again and moves no rule against another
+    between two tables.
+    """
 
     EACH = 7
 
@@ -233,19 +317,25 @@ class Still(Noise):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_replaying_on_a_neighbour_moves_rules_against_each_other_by_no_more_than_charged(seed: int) -> None:
+def test_replaying_on_a_neighbour_moves_rules_against_each_other_by_no_more_than_charged(
+    seed: int,
+) -> None:
     rng = np.random.default_rng(seed)
     schema = us.Schema.from_domain({"a": 2, "b": 3, "c": 2, "y": 2})
     rows = rng.integers(0, (2, 3, 2, 2), (12, 4))
     other = rows.copy()
     other[rng.integers(12)] = rng.integers(0, (2, 3, 2, 2))
-    task = Task.of(schema, "y", ["a", "b = 1", "c"], costs=(int(rng.integers(1, 4)), int(rng.integers(1, 4))))
+    task = Task.of(
+        schema, "y", ["a", "b = 1", "c"], costs=(int(rng.integers(1, 4)), int(rng.integers(1, 4)))
+    )
     of, weight, gap = Conjunctions(attributes=3), int(rng.integers(1, 9)), int(rng.integers(0, 3))
     seen: list[Tilted] = []
     events = []
     for table in (rows, other):
         meter = meter_on(table, Still(), schema)
-        meter.argmin(task, of, epsilon=Fraction(1), certifier=Recorder(seen), weight=weight, gap=gap)
+        meter.argmin(
+            task, of, epsilon=Fraction(1), certifier=Recorder(seen), weight=weight, gap=gap
+        )
         events.append(meter.events)
     assert events[0] == events[1]
     (event,) = events[0]
@@ -254,7 +344,9 @@ def test_replaying_on_a_neighbour_moves_rules_against_each_other_by_no_more_than
     assert max(moved) - min(moved) <= event.shift - 2 * gap - 1 == 2 * weight * max(task.costs)
     assert event.slots == len(of.separators()) and event.scale * 1 >= event.shift * event.slots
     for problem in seen:  # the same noise on the same public points, after the private ones
-        assert (problem.lifted[-event.slots :] == of.separators()).all() and (problem.cost[-event.slots :] == Still.EACH).all()
+        assert (problem.lifted[-event.slots :] == of.separators()).all() and (
+            problem.cost[-event.slots :] == Still.EACH
+        ).all()
 
 
 def test_what_a_solver_does_changes_no_charge() -> None:
@@ -274,7 +366,8 @@ def test_what_a_solver_does_changes_no_charge() -> None:
 def test_a_faulty_solver_is_refused_and_its_charge_stays(fault: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.integers(0, 2, (200, 4))
-    table, schema = np.column_stack([x, x[:, 0] & x[:, 1]]), {**{f"x{i}": 2 for i in range(4)}, "y": 2}
+    table = np.column_stack([x, x[:, 0] & x[:, 1]])
+    schema = {**{f"x{i}": 2 for i in range(4)}, "y": 2}
     ledger = FileLedger(tmp_path / "ledger.jsonl")
     with pytest.raises(NotCertified, match="no proof") as refusal:
         learn(
@@ -298,34 +391,59 @@ def test_a_certificate_that_is_wrong_by_more_than_the_gap_is_refused() -> None:
     best = (0,)
     assert certified(problem, Solved(best, problem.value(best)), 0)
     assert not certified(problem, Solved((0, 1), problem.value((0, 1))), 0)
-    assert not certified(problem, Solved(best, problem.value(best) - 3), 2)  # a bound further away than the gap
+    # a bound further away than the gap
+    assert not certified(problem, Solved(best, problem.value(best) - 3), 2)
     assert certified(problem, Solved(best, problem.value(best) - 3), 3)
-    assert not certified(problem, Solved(best, problem.value(best) + 1), 3)  # a bound above a rule that exists
+    # a bound above a rule that exists
+    assert not certified(problem, Solved(best, problem.value(best) + 1), 3)
     assert not certified(problem, Solved((0, 99), 0), 3) and not certified(problem, None, 3)
 
 
 def test_a_true_proof_is_never_refused_for_rounding() -> None:
-    """The solver's own bound may be an ulp off a whole number: once refused for that, and more often on some tables than on others."""
+    """The solver's own bound may be an ulp off a whole number: once refused for that, and more
+    often on some tables than on others.
+    """
     pytest.importorskip("ortools")
     from understudy.learning import certifiers
     from understudy.oracles import child
 
     of = Conjunctions(attributes=1, signed=False)
-    settings = {"work": np.float64(60), "wall": np.float64(600), "seed": np.int64(0), "hint": np.zeros(0, np.int64)}
-    for eta in (9149, -5600, -6797, 6104, 5978, *np.random.default_rng(0).integers(-15_000, 15_000, 300).tolist()):
+    settings = {
+        "work": np.float64(60),
+        "wall": np.float64(600),
+        "seed": np.int64(0),
+        "hint": np.zeros(0, np.int64),
+    }
+    for eta in (
+        9149,
+        -5600,
+        -6797,
+        6104,
+        5978,
+        *np.random.default_rng(0).integers(-15_000, 15_000, 300).tolist(),
+    ):
         problem = Tilted(of, np.array([[0], [1], [0]], np.int8), np.array([-7000, -1000, eta]))
         program = of.program(problem.lifted, problem.cost, None)
-        answer = {name: np.asarray(value) for name, value in child.solve_cpsat({**program.arrays(), **settings}).items()}
-        assert certified(problem, certifiers._read(problem, program.constant, len(program.gain), answer), 0)
+        answer = {
+            name: np.asarray(value)
+            for name, value in child.solve_cpsat({**program.arrays(), **settings}).items()
+        }
+        assert certified(
+            problem, certifiers._read(problem, program.constant, len(program.gain), answer), 0
+        )
 
 
-@pytest.mark.parametrize("rubbish", [Solved(None, 0), Solved((0.5,), 0), Solved(("a",), 0), "nonsense", Solved((0,), math.nan)])  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "rubbish",
+    [Solved(None, 0), Solved((0.5,), 0), Solved(("a",), 0), "nonsense", Solved((0,), math.nan)],
+)  # type: ignore[arg-type]
 def test_whatever_a_certifier_returns_is_a_failure_and_nothing_is_raised(rubbish: Any) -> None:
     class Rubbish(Listing):
         def solve(self, problem: Tilted) -> Any:
             return rubbish
 
-    of, points = Conjunctions(attributes=1), Points(np.array([[0], [1]], np.uint8), np.array([5, -7]))
+    of = Conjunctions(attributes=1)
+    points = Points(np.array([[0], [1]], np.uint8), np.array([5, -7]))
     noisy = perturbation(LABELLED, of, Fraction(1))
     assert room.solve(noisy, points, Rubbish(), Noise()) is None
 
@@ -351,7 +469,9 @@ def test_huge_noise_is_a_failure_whatever_the_rows_are() -> None:
 
     for rows in NEIGHBOURS:
         with pytest.raises(NotCertified):
-            meter_on(rows, Huge()).argmin(LABELLED, Conjunctions(attributes=1), epsilon=1, certifier="listing")
+            meter_on(rows, Huge()).argmin(
+                LABELLED, Conjunctions(attributes=1), epsilon=1, certifier="listing"
+            )
 
 
 def test_the_limit_of_work_is_deterministic() -> None:
@@ -390,9 +510,12 @@ def test_what_is_settled_is_settled_rightly_at_every_number_of_bits() -> None:
                 open_ones += 1
                 continue
             low, high = u / 2**bits, (u + 1) / 2**bits
-            assert high <= ends[group] * (1 + 1e-9) and (group == 0 or low >= ends[group - 1] * (1 - 1e-9))
+            assert high <= ends[group] * (1 + 1e-9) and (
+                group == 0 or low >= ends[group - 1] * (1 - 1e-9)
+            )
     assert open_ones  # with few bits some are left open
-    assert settled(2**40 - 1, 40, drops, members, kappa) is None  # next to the end, where the far ones are
+    # next to the end, where the far ones are
+    assert settled(2**40 - 1, 40, drops, members, kappa) is None
 
 
 def test_scaling_or_shifting_costs_and_far_rivals_leave_the_law() -> None:
@@ -425,11 +548,22 @@ def test_the_exact_law_of_soft_argmin() -> None:
     laws = []
     for rows in NEIGHBOURS:
         table = np.asarray(rows)
-        wrong = {rule: int((of.predict(rule, table[:, :1]) != (table[:, 1] == 1)).sum()) for rule in of.rules()}
-        weights = {of.predict(rule, np.array([[0], [1]])).tobytes(): math.exp(-epsilon / 2 * cost) for rule, cost in wrong.items()}
+        wrong = {
+            rule: int((of.predict(rule, table[:, :1]) != (table[:, 1] == 1)).sum())
+            for rule in of.rules()
+        }
+        weights = {
+            of.predict(rule, np.array([[0], [1]])).tobytes(): math.exp(-epsilon / 2 * cost)
+            for rule, cost in wrong.items()
+        }
         laws.append({rule: weight / sum(weights.values()) for rule, weight in weights.items()})
         meter = meter_on(rows)
-        seen = [of.predict(meter.soft_argmin(LABELLED, of, epsilon=Fraction(2)), np.array([[0], [1]])).tobytes() for _ in range(300)]
+        seen = [
+            of.predict(
+                meter.soft_argmin(LABELLED, of, epsilon=Fraction(2)), np.array([[0], [1]])
+            ).tobytes()
+            for _ in range(300)
+        ]
         expected = [laws[-1][rule] * 300 for rule in laws[-1]]
         assert stats.chisquare([seen.count(rule) for rule in laws[-1]], expected).pvalue > 1e-5
     assert worst_ratio(laws) <= epsilon
@@ -443,7 +577,9 @@ def tiny_plan(rows: int, blocks: int, runs: int) -> BlockPlan:
     return BlockPlan(**{**vars(made), "blocks": blocks, "runs": runs, "block_rows": rows // blocks})
 
 
-def blocks_of(rows: int, fail: Callable[[Tilted], bool], plan: BlockPlan, public: Points | None = None) -> tuple[Rule | None, list[Tilted]]:
+def blocks_of(
+    rows: int, fail: Callable[[Tilted], bool], plan: BlockPlan, public: Points | None = None
+) -> tuple[Rule | None, list[Tilted]]:
     """PRSMA on a table of ones with label one, with a certifier that fails when told to."""
     seen: list[Tilted] = []
 
@@ -454,10 +590,17 @@ def blocks_of(rows: int, fail: Callable[[Tilted], bool], plan: BlockPlan, public
             return None if fail(problem) else super().solve(problem)
 
     of = Conjunctions(attributes=1, signed=False)
-    table = room.Labelled(np.array([[0], [1]], np.uint8), np.array([rows // 2, 0]), np.array([0, rows - rows // 2]))
-    noisy = Perturbation(of=of, on=NoiseOn.SEPARATORS, weight=10, gap=0, top=1, epsilon=plan.run_epsilon)
+    table = room.Labelled(
+        np.array([[0], [1]], np.uint8), np.array([rows // 2, 0]), np.array([0, rows - rows // 2])
+    )
+    noisy = Perturbation(
+        of=of, on=NoiseOn.SEPARATORS, weight=10, gap=0, top=1, epsilon=plan.run_epsilon
+    )
     empty = Points(np.zeros((0, 1), np.uint8), np.zeros(0, np.int64))
-    return room.solve_in_blocks(noisy, table, (1, 1), public or empty, plan, Failing(), Noise()), seen
+    return (
+        room.solve_in_blocks(noisy, table, (1, 1), public or empty, plan, Failing(), Noise()),
+        seen,
+    )
 
 
 def test_with_a_perfect_oracle_blocks_give_a_rule_but_with_probability_delta() -> None:
@@ -502,24 +645,39 @@ def test_blocks_are_equal_and_random() -> None:
 
 @dataclass(frozen=True)
 class Apart(Listing):
-    """Fails on blocks that hold two rows which are not side by side in the table; which rows a block holds shows in its costs."""
+    """Fails on blocks that hold two rows which are not side by side in the table; which rows a
+    block holds shows in its costs.
+    """
 
     def solve(self, problem: Tilted) -> Solved | None:
         places = [SIGNS.index(tuple(row)) for row in problem.lifted.tolist()]
         return None if abs(places[0] - places[-1]) in (2, 3) else super().solve(problem)
 
 
-POINTS = [(0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 1, 1)]  # a different one for each row, so that a block is known by them
-SIGNS = [tuple(row) for row in Conjunctions(attributes=3, signed=False).lift(np.array(POINTS, np.uint8)).tolist()]
+# a different one for each row, so that a block is known by them
+POINTS = [(0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 1, 1)]
+SIGNS = [
+    tuple(row)
+    for row in Conjunctions(attributes=3, signed=False).lift(np.array(POINTS, np.uint8)).tolist()
+]
 
 
-def law_of_blocks(rows: np.ndarray, of: RuleClass, task: Task, plan: BlockPlan) -> dict[Rule | None, float]:
-    """By definition: every order of the rows alike, a block's rule if it has one, and P(count + noise > threshold) in closed form."""
-    noisy, p, total = perturbation(task, of, plan.run_epsilon, weight=1), math.exp(-float(plan.inner)), Counter[Rule | None]()
+def law_of_blocks(
+    rows: np.ndarray, of: RuleClass, task: Task, plan: BlockPlan
+) -> dict[Rule | None, float]:
+    """By definition: every order of the rows alike, a block's rule if it has one, and P(count +
+    noise > threshold) in closed form.
+    """
+    noisy = perturbation(task, of, plan.run_epsilon, weight=1)
+    p = math.exp(-float(plan.inner))
+    total = Counter[Rule | None]()
     orders = list(itertools.permutations(range(len(rows))))
     solved: dict[frozenset[int], Rule | None] = {}
     for order in orders:
-        blocks = [frozenset(order[k * plan.block_rows : (k + 1) * plan.block_rows]) for k in range(plan.blocks)]
+        blocks = [
+            frozenset(order[k * plan.block_rows : (k + 1) * plan.block_rows])
+            for k in range(plan.blocks)
+        ]
         for block in blocks:
             if block not in solved:
                 held = rows[sorted(block)]
@@ -527,7 +685,9 @@ def law_of_blocks(rows: np.ndarray, of: RuleClass, task: Task, plan: BlockPlan) 
                 solved[block] = room.solve(noisy, points, Apart(), Nothing())
         found = [rule for rule in map(solved.__getitem__, blocks) if rule is not None]
         needed = math.floor(plan.threshold) + 1 - len(found)  # of noise, to be above
-        passes = (p**needed if needed > 0 else 1 + p - p ** (1 - needed)) / (1 + p) if found else 0.0
+        passes = (
+            (p**needed if needed > 0 else 1 + p - p ** (1 - needed)) / (1 + p) if found else 0.0
+        )
         total[None] += (1 - passes) / len(orders)
         for rule in found:
             total[rule] += passes / len(found) / len(orders)
@@ -541,13 +701,18 @@ class Nothing(Noise):
         return np.zeros(size, np.int64)
 
 
-@pytest.mark.parametrize("inner_delta", [Fraction(4, 5), Fraction(1, 100)])  # thresholds of 0.6 and 2.8 blocks
+# thresholds of 0.6 and 2.8 blocks
+@pytest.mark.parametrize("inner_delta", [Fraction(4, 5), Fraction(1, 100)])
 def test_the_exact_law_of_blocks_is_that_of_its_definition(inner_delta: Fraction) -> None:
-    """None, or the rule of a uniform block that passed, of rows in uniform order, with noise of scale 1/inner on the count."""
-    schema, of = us.Schema.from_domain({"a": 2, "b": 2, "c": 2, "y": 2}), Conjunctions(attributes=3, signed=False)
+    """None, or the rule of a uniform block that passed, of rows in uniform order, with noise of
+    scale 1/inner on the count.
+    """
+    schema = us.Schema.from_domain({"a": 2, "b": 2, "c": 2, "y": 2})
+    of = Conjunctions(attributes=3, signed=False)
     rows = np.array([(*point, label) for point, label in zip(POINTS, (1, 0, 1, 0, 1), strict=True)])
     task, plan = Task.of(schema, "y", ["a", "b", "c"]), toy_plan(5, 2, Fraction(2), inner_delta)
-    found, wanted = blocks_law(MemorySource(rows, schema), task, of, plan, Apart()), law_of_blocks(rows, of, task, plan)
+    found = blocks_law(MemorySource(rows, schema), task, of, plan, Apart())
+    wanted = law_of_blocks(rows, of, task, plan)
     assert len(wanted) > 3 and min(wanted.values()) > 1e-3, "several rules, and none, do occur"
     assert found == pytest.approx(wanted, abs=1e-5)
 
@@ -560,24 +725,45 @@ def test_blocks_are_charged_for_the_plan_and_run_at_what_it_says() -> None:
     with standing_in(solve_in_blocks=lambda *all_of_it: given.extend(all_of_it)):
         meter.argmin_in_blocks(LABELLED, of, plan, certifier="listing")
     noisy, table, costs, _, used, _, _ = given
-    assert meter.events == (ApproximateDP(what=meter.events[0].what, epsilon=plan.epsilon, delta=plan.delta),)
-    assert used == plan and costs == LABELLED.costs and int(table.no.sum() + table.yes.sum()) == plan.rows
-    assert noisy.epsilon == plan.run_epsilon and noisy.event("run").scale >= noisy.shift * noisy.slots / plan.run_epsilon
+    assert meter.events == (
+        ApproximateDP(what=meter.events[0].what, epsilon=plan.epsilon, delta=plan.delta),
+    )
+    assert (
+        used == plan
+        and costs == LABELLED.costs
+        and int(table.no.sum() + table.yes.sum()) == plan.rows
+    )
+    assert (
+        noisy.epsilon == plan.run_epsilon
+        and noisy.event("run").scale >= noisy.shift * noisy.slots / plan.run_epsilon
+    )
 
 
 def test_totals_of_a_plan_stay_inside_the_promise() -> None:
     for epsilon, delta in itertools.product(
-        (Fraction(1, 10), Fraction(1), Fraction(4)), (Fraction(1, 10**6), Fraction(1, 100), Fraction(1, 3))
+        (Fraction(1, 10), Fraction(1), Fraction(4)),
+        (Fraction(1, 10**6), Fraction(1, 100), Fraction(1, 3)),
     ):
         plan = plan_blocks(10_000, epsilon, delta)
         inner, inner_delta = float(plan.inner), float(plan.inner_delta)
-        assert inner + math.log(1 + inner * math.e**2 / ((1 - inner_delta) * (1 - inner))) <= float(epsilon)
+        assert inner + math.log(1 + inner * math.e**2 / ((1 - inner_delta) * (1 - inner))) <= float(
+            epsilon
+        )
         assert 3 * inner_delta + inner * math.e**2 * inner_delta / (1 - inner_delta) <= float(delta)
-        assert total_epsilon(plan.inner, plan.inner_delta) <= epsilon and total_delta(plan.inner, plan.inner_delta) <= delta
+        assert (
+            total_epsilon(plan.inner, plan.inner_delta) <= epsilon
+            and total_delta(plan.inner, plan.inner_delta) <= delta
+        )
         assert plan.threshold >= (1 + math.log(1 / inner_delta)) / inner
-        assert plan.blocks >= (1 + 2 * math.log(1 / inner_delta)) / inner and plan.runs >= math.log(plan.blocks / inner_delta) / inner_delta
+        assert (
+            plan.blocks >= (1 + 2 * math.log(1 / inner_delta)) / inner
+            and plan.runs >= math.log(plan.blocks / inner_delta) / inner_delta
+        )
         if plan.block_rows:
-            assert 2 * plan.blocks * math.exp(-2 / (plan.block_rows * float(plan.run_epsilon) ** 2)) <= inner_delta
+            assert (
+                2 * plan.blocks * math.exp(-2 / (plan.block_rows * float(plan.run_epsilon) ** 2))
+                <= inner_delta
+            )
     assert float(plan_blocks(10_000, Fraction(1), Fraction(1, 10**6)).inner) > 0.15
 
 
@@ -587,11 +773,37 @@ def test_prsma_says_what_it_needs_and_refuses_what_cannot_work(tmp_path: Path) -
     schema = {"a": 2, "b": 2, "y": 2}
     ledger = FileLedger(tmp_path / "ledger.jsonl")
     with pytest.raises(NotSupported, match="solves"):
-        learn(np.tile(table, (20, 1)), schema=schema, label="y", epsilon=1, delta=1e-4, method="prsma", certifier="listing", ledger=ledger)
+        learn(
+            np.tile(table, (20, 1)),
+            schema=schema,
+            label="y",
+            epsilon=1,
+            delta=1e-4,
+            method="prsma",
+            certifier="listing",
+            ledger=ledger,
+        )
     with pytest.raises(NotSupported, match="too few to learn from"):
-        learn(table, schema=schema, label="y", epsilon=1, delta=1e-2, method="prsma", certifier="listing", ledger=ledger)
+        learn(
+            table,
+            schema=schema,
+            label="y",
+            epsilon=1,
+            delta=1e-2,
+            method="prsma",
+            certifier="listing",
+            ledger=ledger,
+        )
     with pytest.raises(ParameterError, match="delta"):
-        learn(table, schema=schema, label="y", epsilon=1, method="prsma", certifier="listing", ledger=ledger)
+        learn(
+            table,
+            schema=schema,
+            label="y",
+            epsilon=1,
+            method="prsma",
+            certifier="listing",
+            ledger=ledger,
+        )
     for bad in ((0, 1, 0.1), (10, 1, 0), (10, 1, 2), (10, -1, 0.1)):
         with pytest.raises(ParameterError):
             prsma.plan(*bad)
@@ -601,14 +813,23 @@ def test_prsma_says_what_it_needs_and_refuses_what_cannot_work(tmp_path: Path) -
 def test_prsma_from_end_to_end_at_a_toy_size() -> None:
     x = np.random.default_rng(1).integers(0, 2, (20_000, 2))
     table = np.column_stack([x, x[:, 0]])
-    settings = {"schema": {"a": 2, "b": 2, "y": 2}, "label": "y", "signed": False, "certifier": "listing", "report": 0}
+    settings = {
+        "schema": {"a": 2, "b": 2, "y": 2},
+        "label": "y",
+        "signed": False,
+        "certifier": "listing",
+        "report": 0,
+    }
     made = None
     for _ in range(6):  # "none" is an outcome, of probability 0.03 here
         with contextlib.suppress(ReleaseFailed):
             made = learn(table, epsilon=8, delta=Fraction(1, 2), method="prsma", **settings)
             break
     assert made is not None
-    assert made.manifest["guarantee"]["reads"] == "unconditional" and made.manifest["guarantee"]["delta"] == "1/2"
+    assert (
+        made.manifest["guarantee"]["reads"] == "unconditional"
+        and made.manifest["guarantee"]["delta"] == "1/2"
+    )
     (event,) = made.manifest["events"]
     assert event["event"] == "ApproximateDP" and made.of.contains(made.rule)
 
@@ -624,7 +845,15 @@ def planted(n: int = 4000, d: int = 5) -> tuple[np.ndarray, dict[str, int]]:
 def test_a_certified_solve_finds_the_planted_rule_and_says_what_it_rests_on() -> None:
     table, schema = planted()
     for width, slots in ((None, 10), (2, 2)):
-        found = learn(table, schema=schema, label="y", epsilon=4, method="rspm", width=width, certifier="cpsat")
+        found = learn(
+            table,
+            schema=schema,
+            label="y",
+            epsilon=4,
+            method="rspm",
+            width=width,
+            certifier="cpsat",
+        )
         assert found.words == "x0 and not x2"
         assert found.manifest["guarantee"]["reads"] == "conditional on solver certificate (CP-SAT)"
         event = found.manifest["events"][0]
@@ -655,14 +884,19 @@ def test_wrong_requests_cost_nothing(tmp_path: Path) -> None:
     ]  # fmt: skip
     for request in wrong:
         with pytest.raises((ParameterError, us.InputError)):
-            learn(table, **{"schema": schema, "label": "y", "epsilon": 1, "ledger": ledger, **request})
+            learn(
+                table, **{"schema": schema, "label": "y", "epsilon": 1, "ledger": ledger, **request}
+            )
     assert not ledger.exists() or not FileLedger(ledger).read().charges
 
 
 def test_learning_is_for_replace_one_and_within_the_allowance() -> None:
     meter = meter_on(NEIGHBOURS[0], neighbours=Neighbours.ADD_REMOVE_ONE)
     of = Conjunctions(attributes=1)
-    for ask in (lambda m: m.soft_argmin(LABELLED, of, epsilon=1), lambda m: m.argmin(LABELLED, of, epsilon=1, certifier="listing")):
+    for ask in (
+        lambda m: m.soft_argmin(LABELLED, of, epsilon=1),
+        lambda m: m.argmin(LABELLED, of, epsilon=1, certifier="listing"),
+    ):
         with pytest.raises(NotSupported, match="replace-one"):
             ask(meter)
         poor = meter_on(NEIGHBOURS[0], play=Cost(Fraction(1, 100)))
@@ -670,10 +904,16 @@ def test_learning_is_for_replace_one_and_within_the_allowance() -> None:
             ask(poor)
         assert not poor.events
     with pytest.raises(ParameterError, match="plan"):
-        meter_on(NEIGHBOURS[0]).argmin_in_blocks(LABELLED, of, plan_blocks(99, Fraction(1), Fraction(1, 9)))
+        meter_on(NEIGHBOURS[0]).argmin_in_blocks(
+            LABELLED, of, plan_blocks(99, Fraction(1), Fraction(1, 9))
+        )
     with pytest.raises(ParameterError, match="Public points"):
         meter_on(NEIGHBOURS[0]).argmin(
-            LABELLED, of, epsilon=1, certifier="listing", public=Points(np.array([[2]], np.uint8), np.array([1]))
+            LABELLED,
+            of,
+            epsilon=1,
+            certifier="listing",
+            public=Points(np.array([[2]], np.uint8), np.array([1])),
         )
 
 
@@ -687,7 +927,13 @@ def test_a_table_that_cannot_be_read_is_charged_and_says_nothing(tmp_path: Path)
     table, schema = planted(100)
     book = FileLedger(tmp_path / "ledger.jsonl")
     with pytest.raises(ReleaseFailed) as failure:
-        learn(Broken(table, us.Schema.from_domain(schema)), schema=schema, label="y", epsilon=1, ledger=book)
+        learn(
+            Broken(table, us.Schema.from_domain(schema)),
+            schema=schema,
+            label="y",
+            epsilon=1,
+            ledger=book,
+        )
     assert "Alice" not in str(failure.value) and len(book.read().charges) == 1
 
 
@@ -695,7 +941,8 @@ def test_costs_tilt_the_rule() -> None:
     rng = np.random.default_rng(3)
     x = rng.integers(0, 2, 4000)
     y = rng.random(4000) < np.where(x == 1, 0.4, 0.1)
-    table, settings = np.column_stack([x, y]), {"schema": {"x": 2, "y": 2}, "label": "y", "epsilon": 4}
+    table = np.column_stack([x, y])
+    settings = {"schema": {"x": 2, "y": 2}, "label": "y", "epsilon": 4}
     plain = learn(table, **settings)
     assert not plain.predict({"x": [1]})[0]
     careful = learn(table, costs=(1, 5), **settings)
@@ -712,10 +959,13 @@ def test_questions_about_columns() -> None:
         ]
     })  # fmt: skip
     codes = {
-        text: Attribute.parse(text, schema).codes for text in ("age >= 40", "age > 40", "age < 3", "sex = F", "job != b", "rich", "sex")
+        text: Attribute.parse(text, schema).codes
+        for text in ("age >= 40", "age > 40", "age < 3", "sex = F", "job != b", "rich", "sex")
     }
     assert (
-        codes["age >= 40"] == frozenset(range(40, 100)) and codes["age > 40"] == frozenset(range(41, 100)) and codes["age < 3"] == {0, 1, 2}
+        codes["age >= 40"] == frozenset(range(40, 100))
+        and codes["age > 40"] == frozenset(range(41, 100))
+        and codes["age < 3"] == {0, 1, 2}
     )
     assert len(codes["sex = F"]) == 1 and len(codes["job != b"]) == 2
     assert codes["rich"] == {1} and codes["sex"] == {1}
@@ -738,8 +988,12 @@ def test_geometric_noise_has_its_law() -> None:
 
 
 def test_charges_of_learning_are_priced() -> None:
-    assert total_cost([PerturbedArgmin(what="x", shift=3, slots=2, scale=Fraction(6))]).rho == Fraction(1, 2)
-    assert total_cost([ApproximateDP(what="x", epsilon=Fraction(1), delta=Fraction(1, 4))]).delta == Fraction(1, 4)
+    assert total_cost(
+        [PerturbedArgmin(what="x", shift=3, slots=2, scale=Fraction(6))]
+    ).rho == Fraction(1, 2)
+    assert total_cost(
+        [ApproximateDP(what="x", epsilon=Fraction(1), delta=Fraction(1, 4))]
+    ).delta == Fraction(1, 4)
     with pytest.raises(ParameterError, match="malformed"):
         total_cost([PerturbedArgmin(what="x", shift=3, slots=2, scale=Fraction(0))])
 

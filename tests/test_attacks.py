@@ -27,11 +27,17 @@ def test_a_sound_build_holds(attack: str) -> None:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("share", [0, 20])
-def test_too_little_noise_is_seen_through(attack: str, share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_noise_is_seen_through(
+    attack: str, share: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(1)  # by chance alone one run in twenty would stay below the bound
 
     def little(self: Noise, size: int, sigma: Fraction) -> np.ndarray:
-        return np.zeros(size, np.int64) if share == 0 else np.floor(rng.normal(0, float(sigma) / share, size)).astype(np.int64)
+        return (
+            np.zeros(size, np.int64)
+            if share == 0
+            else np.floor(rng.normal(0, float(sigma) / share, size)).astype(np.int64)
+        )
 
     monkeypatch.setattr(Noise, "gaussian", little)
     found = judged((attack, "gaussian", "1", 40))

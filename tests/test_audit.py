@@ -1,4 +1,6 @@
-"""The audit of the installed build: it holds for what is there, and each of its checks has been seen to fail."""
+"""The audit of the installed build: it holds for what is there, and each of its checks has been
+seen to fail.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,31 @@ from scipy import stats
 
 from understudy.audit import laws, plays, running
 from understudy.audit import pairs as pairs_room
-from understudy.audit.distributions import at_least, at_most, gaussian_pmf, gaussian_renyi, laplace_pmf, laplace_renyi, renyi
+from understudy.audit.distributions import (
+    at_least,
+    at_most,
+    gaussian_pmf,
+    gaussian_renyi,
+    laplace_pmf,
+    laplace_renyi,
+    renyi,
+)
 from understudy.audit.laws import ADD, REPLACE, check_law
 from understudy.audit.pairs import PLACED, pairs
 from understudy.audit.plays import UNREPLAYED, Subject, subjects
 from understudy.audit.replay import replay
 from understudy.audit.rows import Row
 from understudy.audit.running import Check, perform, plan
-from understudy.audit.statistical import DRAWS, EPSILONS, VERBS, Claim, Verb, judged, mechanism_row, verb_row
+from understudy.audit.statistical import (
+    DRAWS,
+    EPSILONS,
+    VERBS,
+    Claim,
+    Verb,
+    judged,
+    mechanism_row,
+    verb_row,
+)
 from understudy.game import Played
 from understudy.mechanisms.base import Brief, Mechanism
 from understudy.mechanisms.independent import Independent
@@ -61,11 +80,19 @@ def test_a_replay_on_a_neighbour_takes_the_same_steps_and_moves_within_its_charg
     battery("replay audit", row.runs, f"{subject.label}, {relation}: {row.said}")
 
 
-@pytest.mark.parametrize("verb", [BY_NAME[name] for name in ("measure", "select", "select_marginal, total")], ids=lambda verb: verb.name)
+@pytest.mark.parametrize(
+    "verb",
+    [BY_NAME[name] for name in ("measure", "select", "select_marginal, total")],
+    ids=lambda verb: verb.name,
+)
 def test_many_draws_of_a_verb_say_nothing_against_its_claim(verb: Verb, battery: Note) -> None:
     row = verb_row(verb, verb.pairs[0], Fraction(2), 4000)
     assert row.held and row.found > 0, row
-    battery("statistical audit", 1, f"{verb.name}: at least epsilon {row.found:.3f} of {row.claimed:.3f}")
+    battery(
+        "statistical audit",
+        1,
+        f"{verb.name}: at least epsilon {row.found:.3f} of {row.claimed:.3f}",
+    )
 
 
 def test_many_releases_say_nothing_against_their_claim() -> None:
@@ -73,20 +100,30 @@ def test_many_releases_say_nothing_against_their_claim() -> None:
     assert row.held and row.runs == 100
 
 
-@pytest.mark.parametrize("subject", [s for s in subjects() if REPLACE in s.relations], ids=lambda s: s.label)
+@pytest.mark.parametrize(
+    "subject", [s for s in subjects() if REPLACE in s.relations], ids=lambda s: s.label
+)
 def test_every_mechanism_can_be_played_at_the_least_epsilon_of_the_audit(subject: Subject) -> None:
     """One that cannot is counted as a breach, which only the full audit would show."""
     row = mechanism_row(subject, "even", min(EPSILONS), plays=10)
     # A claim that the first draws doubt is tried on five times as many fresh ones.
-    assert row.held and row.runs == (60 if row.said.startswith("doubted") else 10) and row.claimed > 0
+    assert (
+        row.held and row.runs == (60 if row.said.startswith("doubted") else 10) and row.claimed > 0
+    )
 
 
-def test_the_plan_covers_every_mechanism_and_verb_and_has_two_hundred_combinations_of_draws() -> None:
+def test_the_plan_covers_every_mechanism_and_verb_and_has_two_hundred_combinations_of_draws() -> (
+    None
+):
     full = [check.name for check in plan()]
     for subject in subjects():
-        assert (f"replay {subject.label}" in full) == (subject.label not in UNREPLAYED) and f"statistical {subject.label}" in full
+        assert (f"replay {subject.label}" in full) == (
+            subject.label not in UNREPLAYED
+        ) and f"statistical {subject.label}" in full
     assert sum(name.startswith("statistical") for name in full) >= 200
-    verbs = {name for name in vars(Meter) if not name.startswith("_") and callable(getattr(Meter, name))} - {"close"}
+    verbs = {
+        name for name in vars(Meter) if not name.startswith("_") and callable(getattr(Meter, name))
+    } - {"close"}
     heard = " ".join(full)
     # The law of a discriminator is one of real numbers: tests/test_logistic.py integrates it.
     assert {verb for verb in verbs if f"law {verb}" not in heard} == {"discriminate"}
@@ -105,10 +142,16 @@ class Half(Noise):
         return np.rint(super().laplace(size, scale) / 2).astype(np.int64)
 
 
-@pytest.mark.parametrize(("name", "draws"), [("measure", 4000), ("mistakes", 800), ("certify", 500)])
+@pytest.mark.parametrize(
+    ("name", "draws"), [("measure", 4000), ("mistakes", 800), ("certify", 500)]
+)
 def test_many_draws_show_half_the_noise(name: str, draws: int) -> None:
     row = verb_row(BY_NAME[name], BY_NAME[name].pairs[0], Fraction(2), draws, Half())
-    assert not row.held and row.found > row.claimed and "broken on 5 times as many fresh draws" in row.said
+    assert (
+        not row.held
+        and row.found > row.claimed
+        and "broken on 5 times as many fresh draws" in row.said
+    )
 
 
 class Hardly(Noise):
@@ -137,20 +180,40 @@ def test_draws_that_are_the_same_every_time_are_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "factor"), [(Fraction(1, 2), Fraction(11, 10)), (Fraction(1), Fraction(106, 100)), (Fraction(2), Fraction(104, 100))]
+    ("epsilon", "factor"),
+    [
+        (Fraction(1, 2), Fraction(11, 10)),
+        (Fraction(1), Fraction(106, 100)),
+        (Fraction(2), Fraction(104, 100)),
+    ],
 )
-def test_a_small_overrun_is_shown_where_a_bound_is_tight(epsilon: Fraction, factor: Fraction, battery: Note) -> None:
-    """As many draws as the full audit has of a number with Laplace noise, as ``mistakes`` gives it: right, and a little too precise."""
+def test_a_small_overrun_is_shown_where_a_bound_is_tight(
+    epsilon: Fraction, factor: Fraction, battery: Note
+) -> None:
+    """As many draws as the full audit has of a number with Laplace noise, as ``mistakes`` gives it:
+    right, and a little too precise.
+    """
     claim, noise = Claim(Cost(epsilon**2 / 2), epsilon), Noise(random.Random(7).randbytes)
 
     def found(overrun: Fraction) -> bool:
         scale = 1 / (overrun * epsilon)
-        tried, least, _ = judged(lambda draws: (noise.laplace(draws, scale) + 0.0, noise.laplace(draws, scale) + 1.0, claim), DRAWS)
+        tried, least, _ = judged(
+            lambda draws: (
+                noise.laplace(draws, scale) + 0.0,
+                noise.laplace(draws, scale) + 1.0,
+                claim,
+            ),
+            DRAWS,
+        )
         return least > tried.claimed
 
     shown = [found(factor) for _ in range(3)]
     assert all(shown) and not any(found(Fraction(1)) for _ in range(3))
-    battery("statistical audit", 6, f"an overrun of {float(factor):.2f}x at epsilon {float(epsilon):g} is caught, 3 times of 3")
+    battery(
+        "statistical audit",
+        6,
+        f"an overrun of {float(factor):.2f}x at epsilon {float(epsilon):g} is caught, 3 times of 3",
+    )
 
 
 # ---------------------------------------------------------------------- it has been seen to fail: replays
@@ -268,7 +331,9 @@ def test_a_replay_shows_a_mechanism_that_sees_more_than_is_released(
     assert not row.held and said in row.said, row
 
 
-def test_an_honest_mechanism_through_the_same_side_door_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_honest_mechanism_through_the_same_side_door_is_fine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(plays, "MemorySource", Telling)
     assert replay(INDEPENDENT, REPLACE, 6).held
 
@@ -281,7 +346,9 @@ def test_replays_and_laws_show_an_understated_sensitivity(monkeypatch: pytest.Mo
     assert not law.held and law.found == pytest.approx(2, rel=1e-3)
 
 
-def test_replays_and_laws_show_a_score_that_moves_further_than_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replays_and_laws_show_a_score_that_moves_further_than_declared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     honest = Meter._scores
     monkeypatch.setattr(Meter, "_scores", lambda self, *args: 2 * honest(self, *args))
     row = replay(MWEM, REPLACE, 3)
@@ -295,7 +362,14 @@ def charging(times: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = meter_room.Account.charge
 
     def charge(self: Any, *events: Any) -> None:
-        said = [replace(e, sigma_squared=times * e.sigma_squared) if isinstance(e, DiscreteGaussian) else e for e in events]
+        said = [
+            (
+                replace(e, sigma_squared=times * e.sigma_squared)
+                if isinstance(e, DiscreteGaussian)
+                else e
+            )
+            for e in events
+        ]
         honest(self, *said)
 
     monkeypatch.setattr(meter_room.Account, "charge", charge)
@@ -313,21 +387,35 @@ def test_laws_show_twice_the_noise_as_well(monkeypatch: pytest.MonkeyPatch) -> N
     """Not a breach of privacy, but not the noise that the proof is about."""
     charging(Fraction(1, 4), monkeypatch)
     law = check_law(laws.LAWS[0], REPLACE)
-    assert not law.held and law.found == pytest.approx(1 / 4, rel=1e-3) and "other noise than the proof's" in law.said
+    assert (
+        not law.held
+        and law.found == pytest.approx(1 / 4, rel=1e-3)
+        and "other noise than the proof's" in law.said
+    )
 
 
-def test_replays_and_laws_show_a_selection_that_charges_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replays_and_laws_show_a_selection_that_charges_a_quarter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     honest = ScoreTable.log_weight_shift
-    monkeypatch.setattr(ScoreTable, "log_weight_shift", lambda self, sensitivity: honest(self, sensitivity) / 2)
+    monkeypatch.setattr(
+        ScoreTable, "log_weight_shift", lambda self, sensitivity: honest(self, sensitivity) / 2
+    )
     row = replay(MWEM, REPLACE, 3)
     assert not row.held and "select moved" in row.said
-    assert not check_law(next(law for law in laws.LAWS if law.subject == "select, signed"), REPLACE).held
+    assert not check_law(
+        next(law for law in laws.LAWS if law.subject == "select, signed"), REPLACE
+    ).held
 
 
 def test_replays_show_noise_that_depends_on_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = Meter._noisy
     monkeypatch.setattr(
-        Meter, "_noisy", lambda self, part, counts, sigma, kept: honest(self, part, counts, sigma + int(counts.dense()[-1]), kept)
+        Meter,
+        "_noisy",
+        lambda self, part, counts, sigma, kept: honest(
+            self, part, counts, sigma + int(counts.dense()[-1]), kept
+        ),
     )
     assert not replay(INDEPENDENT, REPLACE, 6).held
 
@@ -343,7 +431,9 @@ def test_what_cannot_be_run_has_not_held() -> None:
 def test_a_worker_that_dies_is_a_breach(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running.sys, "executable", "/bin/false")
     rows = [row for _, row in running.run("independent", quick=True)]
-    assert len(rows) == 3 and all(not row.held and row.said == "the process that ran it died" for row in rows)
+    assert len(rows) == 3 and all(
+        not row.held and row.said == "the process that ran it died" for row in rows
+    )
 
 
 # ---------------------------------------------------------------------- what it is made of
@@ -361,7 +451,10 @@ def test_pairs_are_neighbours_and_some_are_badly_placed(relation: Neighbours) ->
         else:
             assert np.array_equal(many[1:], few)
         if pair.placed == "alone in each cell":
-            assert any(np.all((rows == np.asarray(pair.schema.shape) - 1).sum(axis=0) == 1) for rows in (pair.here, pair.there))
+            assert any(
+                np.all((rows == np.asarray(pair.schema.shape) - 1).sum(axis=0) == 1)
+                for rows in (pair.here, pair.there)
+            )
     again = list(pairs_room.pairs(30, relation, 3))
     assert all(np.array_equal(a.here, b.here) for a, b in zip(found, again, strict=True))
 
@@ -382,7 +475,9 @@ def test_divergences_agree_with_sums_over_pmfs(order: float) -> None:
             reach = math.ceil((30 if pmf is gaussian_pmf else 60) * width) if width > 2 else 45
             law = pmf(width, reach)
             window = slice(max(0, shift), len(law) + min(0, shift))
-            assert closed(width, shift, order) == pytest.approx(renyi(law[window], np.roll(law, shift)[window], order), rel=1e-4, abs=1e-6)
+            assert closed(width, shift, order) == pytest.approx(
+                renyi(law[window], np.roll(law, shift)[window], order), rel=1e-4, abs=1e-6
+            )
     assert renyi(np.array([0.5, 0.5]), np.array([1.0, 0.0]), order) == math.inf
 
 

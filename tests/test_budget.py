@@ -20,7 +20,15 @@ DELTA = Fraction(1, N * N)
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "rho"), [("0.05", 4.385e-5), ("0.1", 1.675e-4), ("0.25", 9.853e-4), ("0.5", 3.758e-3), ("1", 1.427e-2), ("2", 5.365e-2)]
+    ("epsilon", "rho"),
+    [
+        ("0.05", 4.385e-5),
+        ("0.1", 1.675e-4),
+        ("0.25", 9.853e-4),
+        ("0.5", 3.758e-3),
+        ("1", 1.427e-2),
+        ("2", 5.365e-2),
+    ],
 )
 def test_rho_reproduces_the_reference_table(epsilon: str, rho: float) -> None:
     assert float(Budget.of(epsilon=epsilon, delta=DELTA).rho) == pytest.approx(rho, rel=5e-4)
@@ -28,7 +36,9 @@ def test_rho_reproduces_the_reference_table(epsilon: str, rho: float) -> None:
 
 @pytest.mark.parametrize(("rho", "epsilon"), [("0.01", 0.831), ("0.1", 2.779), ("1", 9.72)])
 def test_epsilon_agrees_with_dp_accounting(rho: str, epsilon: float) -> None:
-    """Two routes: ours, and Google's Renyi accountant on its own grid of orders (which can only be looser)."""
+    """Two routes: ours, and Google's Renyi accountant on its own grid of orders (which can only be
+    looser).
+    """
     ours = float(epsilon_for(Fraction(rho), DELTA))
     accountant = dp_accounting.rdp.RdpAccountant([1 + i / 50 for i in range(1, 5000)])
     accountant.compose(dp_accounting.ZCDpEvent(float(rho)))
@@ -123,14 +133,21 @@ def test_events_read_back() -> None:
 
 def test_a_zcdp_curve_on_the_grid_converts_almost_like_rho() -> None:
     rho = Budget.of(epsilon=1, delta=DELTA).rho
-    on_grid = cost_of(ev.RenyiCurve(what="r", curve=tuple(a * rho for a in ORDERS))).epsilon_at(DELTA)
+    on_grid = cost_of(ev.RenyiCurve(what="r", curve=tuple(a * rho for a in ORDERS))).epsilon_at(
+        DELTA
+    )
     assert on_grid is not None and 1 - 1e-9 <= on_grid <= Fraction(1001, 1000)
 
 
 def test_approximate_parts_add_their_delta() -> None:
     rho = Fraction(1, 100)
     plain = Cost(rho).epsilon_at(Fraction(1, 10**6))
-    both = total_cost([ev.Reservation(what="x", rho=rho), ev.ApproximateDP(what="y", epsilon=Fraction(0), delta=Fraction(1, 2 * 10**6))])
+    both = total_cost(
+        [
+            ev.Reservation(what="x", rho=rho),
+            ev.ApproximateDP(what="y", epsilon=Fraction(0), delta=Fraction(1, 2 * 10**6)),
+        ]
+    )
     mixed = both.epsilon_at(Fraction(1, 10**6))
     assert plain is not None and mixed is not None and mixed > plain
     assert mixed == Cost(rho).epsilon_at(Fraction(1, 2 * 10**6))
@@ -138,8 +155,14 @@ def test_approximate_parts_add_their_delta() -> None:
 
 
 def test_deltas_of_several_steps_add_up() -> None:
-    steps = [ev.ApproximateDP(what="x", epsilon=Fraction(0), delta=Fraction(1, d)) for d in (8, 8, 4)]
-    assert total_cost(steps) == Cost(delta=Fraction(1, 2)) == Cost(delta=Fraction(1, 4)) + Cost(delta=Fraction(1, 4))
+    steps = [
+        ev.ApproximateDP(what="x", epsilon=Fraction(0), delta=Fraction(1, d)) for d in (8, 8, 4)
+    ]
+    assert (
+        total_cost(steps)
+        == Cost(delta=Fraction(1, 2))
+        == Cost(delta=Fraction(1, 4)) + Cost(delta=Fraction(1, 4))
+    )
 
 
 def test_a_promise_has_room_for_the_delta_of_steps_and_that_of_the_rest_together() -> None:
@@ -148,7 +171,10 @@ def test_a_promise_has_room_for_the_delta_of_steps_and_that_of_the_rest_together
     assert Cost(half, delta=DELTA / 2 * (1 - Fraction(1, 10**6))).fits(budget)
     for share in (Fraction(1, 2) + Fraction(1, 10**6), Fraction(3, 4), Fraction(1)):
         assert Cost(half).fits(budget) and not Cost(half, delta=share * DELTA).fits(budget)
-    alone, both = (float(Cost(half, delta=delta).log_delta_at(Fraction(1)).exp()) for delta in (Fraction(0), DELTA))
+    alone, both = (
+        float(Cost(half, delta=delta).log_delta_at(Fraction(1)).exp())
+        for delta in (Fraction(0), DELTA)
+    )
     assert both == pytest.approx(alone + float(DELTA), rel=1e-9)
 
 
@@ -158,10 +184,19 @@ def test_an_allowance_is_kept_in_every_part() -> None:
     allowance = Cost(Fraction(1), curve, Fraction(1, 9), Fraction(3))
     assert allowance.within(allowance) and Cost().within(allowance)
     for i in (0, len(ORDERS) // 2, len(ORDERS) - 1):
-        assert not replace(allowance, curve=(*curve[:i], curve[i] + hair, *curve[i + 1 :])).within(allowance)
-    for beyond in ({"rho": 1 + hair}, {"delta": Fraction(1, 9) + hair}, {"curve_rho": 3 + hair}, {"curve_rho": None}):
+        assert not replace(allowance, curve=(*curve[:i], curve[i] + hair, *curve[i + 1 :])).within(
+            allowance
+        )
+    for beyond in (
+        {"rho": 1 + hair},
+        {"delta": Fraction(1, 9) + hair},
+        {"curve_rho": 3 + hair},
+        {"curve_rho": None},
+    ):
         assert not replace(allowance, **beyond).within(allowance)
-    assert not Cost(curve=curve, curve_rho=Fraction(3)).within(Cost(Fraction(9))), "no curve was set aside"
+    assert not Cost(curve=curve, curve_rho=Fraction(3)).within(Cost(Fraction(9))), (
+        "no curve was set aside"
+    )
 
 
 def test_a_budget_refuses_one_unit_too_much() -> None:
@@ -196,17 +231,30 @@ def test_an_allowance_granted_on_a_zcdp_bound_refuses_a_curve_without_one() -> N
 
 def test_a_delta_smaller_than_any_float_still_converts() -> None:
     budget = Budget.of(epsilon=1, delta="1e-400")
-    assert budget.delta is not None and 0 < epsilon_for(budget.rho, budget.delta) <= Fraction(1000001, 1000000)
+    assert budget.delta is not None and 0 < epsilon_for(budget.rho, budget.delta) <= Fraction(
+        1000001, 1000000
+    )
 
 
 def test_what_each_kind_of_event_costs_is_what_the_proofs_say() -> None:
     third = Fraction(1, 3)
     assert cost_of(ev.PureDP(what="x", epsilon=third)).rho == third**2 / 2
     assert cost_of(ev.DiscreteLaplace(what="x", scale=Fraction(6), l1=2)).rho == third**2 / 2
-    assert cost_of(ev.PerturbedArgmin(what="x", shift=1, slots=2, scale=Fraction(6))).rho == third**2 / 2
-    assert cost_of(ev.ExponentialDraws(what="x", log_weight_shift=third, draws=5)).rho == 5 * third**2 / 2
-    assert cost_of(ev.DiscreteGaussian(what="x", sigma_squared=Fraction(9), l2_squared=2)).rho == Fraction(1, 9)
-    assert cost_of(ev.JointGaussian(what="x", sigmas_squared=(Fraction(1),), l2_in_sigmas=third)).rho == third / 2
+    assert (
+        cost_of(ev.PerturbedArgmin(what="x", shift=1, slots=2, scale=Fraction(6))).rho
+        == third**2 / 2
+    )
+    assert (
+        cost_of(ev.ExponentialDraws(what="x", log_weight_shift=third, draws=5)).rho
+        == 5 * third**2 / 2
+    )
+    assert cost_of(
+        ev.DiscreteGaussian(what="x", sigma_squared=Fraction(9), l2_squared=2)
+    ).rho == Fraction(1, 9)
+    assert (
+        cost_of(ev.JointGaussian(what="x", sigmas_squared=(Fraction(1),), l2_in_sigmas=third)).rho
+        == third / 2
+    )
     both = cost_of(ev.ApproximateDP(what="x", epsilon=third, delta=Fraction(1, 7)))
     assert (both.rho, both.delta) == (third**2 / 2, Fraction(1, 7))
     assert cost_of(ev.Reservation(what="x", rho=third)).rho == third
@@ -214,7 +262,9 @@ def test_what_each_kind_of_event_costs_is_what_the_proofs_say() -> None:
 
 @pytest.mark.parametrize("written", ["1,5", "abc", "inf", "nan", "", "1_0", math.inf, math.nan])
 def test_what_is_no_number_is_answered_with_one(written: object) -> None:
-    with pytest.raises(ParameterError, match=r"epsilon must be a finite number such as 0\.5 or 1\.5, with a point"):
+    with pytest.raises(
+        ParameterError, match=r"epsilon must be a finite number such as 0\.5 or 1\.5, with a point"
+    ):
         exact(written, "epsilon")
 
 

@@ -31,17 +31,23 @@ from understudy.queries.marginal import Marginal
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    work = us.explicit(SMALL, columns=[["a", "b"], ["c"]], queries=[us.all_of(us.Literal(0, 1), us.Literal(2, 0))])
+    work = us.explicit(
+        SMALL, columns=[["a", "b"], ["c"]], queries=[us.all_of(us.Literal(0, 1), us.Literal(2, 0))]
+    )
     made = us.release(small_table(), schema=SMALL, workload=work, epsilon=1, mechanism="mwem")
     return made.save(tmp_path / "bundle")
 
 
 def test_a_bundle_reads_back_the_same(tmp_path: Path) -> None:
-    made = us.release(demo.population(people=500), schema=demo.schema(), epsilon=1, mechanism="independent")
+    made = us.release(
+        demo.population(people=500), schema=demo.schema(), epsilon=1, mechanism="independent"
+    )
     again = us.Release.load(made.save(tmp_path / "b"))
     assert again.synthetic.equals(made.synthetic) and again.certificate == made.certificate
     assert again.schema == made.schema and again.workload == made.workload
-    assert np.array_equal(again.codes, made.codes) and np.allclose(np.asarray(again.answers()), np.asarray(made.answers()))
+    assert np.array_equal(again.codes, made.codes) and np.allclose(
+        np.asarray(again.answers()), np.asarray(made.answers())
+    )
     assert [m.part for m in again.measurements] == [m.part for m in made.measurements]
 
 
@@ -84,7 +90,9 @@ FORGERIES = {
     "a smaller epsilon said to be spent": lambda m: m["spent"].update(epsilon=0.01),
     "another rho": lambda m: m["budget"].update(rho="1/1000"),
     "more queries": lambda m: m["workload"].update(queries=10**6),
-    "an impossible noisy error": lambda m: m["certificate"].update(noisy_largest_error=-(10**6), alpha=0.0),
+    "an impossible noisy error": (
+        lambda m: m["certificate"].update(noisy_largest_error=-(10**6), alpha=0.0)
+    ),
     "other rows": lambda m: m["rows"].update(count=10**7),
     "another spec": lambda m: m["workload"].update(spec="5-way"),
     "no selections": lambda m: m.update(selections=0),
@@ -118,7 +126,9 @@ BREAKAGES = {
 
 
 @pytest.mark.parametrize("breakage", BREAKAGES)
-def test_a_manifest_that_does_not_describe_its_files_is_a_sentence(folder: Path, breakage: str) -> None:
+def test_a_manifest_that_does_not_describe_its_files_is_a_sentence(
+    folder: Path, breakage: str
+) -> None:
     rewrite(folder, BREAKAGES[breakage])
     with pytest.raises(us.BundleError) as caught:
         us.verify(folder)
@@ -128,16 +138,31 @@ def test_a_manifest_that_does_not_describe_its_files_is_a_sentence(folder: Path,
 KEPT = "each measurement has the noise of a charged event, and each charge its measurement"
 
 
-def test_a_release_by_a_mechanism_that_is_not_installed_is_checked_as_far_as_it_can_be(folder: Path) -> None:
+def test_a_release_by_a_mechanism_that_is_not_installed_is_checked_as_far_as_it_can_be(
+    folder: Path,
+) -> None:
     rewrite(folder, lambda m: m["mechanism"].update(name="elsewhere"))
-    assert {check.claim: check.holds for check in us.verify(folder)}[KEPT], "all that it measured is there"
+    assert {check.claim: check.holds for check in us.verify(folder)}[KEPT], (
+        "all that it measured is there"
+    )
     assert us.Release.load(folder).manifest["mechanism"]["name"] == "elsewhere"
 
 
-@pytest.mark.parametrize("what", ["discriminator", "tilt"], ids=["charged as this version does", "charged as an earlier one did"])
-@pytest.mark.parametrize("name", ["elsewhere", "else\nwhere", "e" * 9999], ids=["a word", "two lines", "too long"])
-def test_what_only_a_mechanism_that_is_not_installed_could_explain_names_it_in_a_sentence(name: str, what: str, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"mechanism": "gan-logistic-experimental", "parameters": {"rounds": 2, "steps": 2}}
+@pytest.mark.parametrize(
+    "what",
+    ["discriminator", "tilt"],
+    ids=["charged as this version does", "charged as an earlier one did"],
+)
+@pytest.mark.parametrize(
+    "name", ["elsewhere", "else\nwhere", "e" * 9999], ids=["a word", "two lines", "too long"]
+)
+def test_what_only_a_mechanism_that_is_not_installed_could_explain_names_it_in_a_sentence(
+    name: str, what: str, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {
+        "mechanism": "gan-logistic-experimental",
+        "parameters": {"rounds": 2, "steps": 2},
+    }
     folder = us.release(small_table(), schema=SMALL, epsilon=1, **settings).save(tmp_path / "b")
     assert unsound(folder) == []
 
@@ -147,7 +172,9 @@ def test_what_only_a_mechanism_that_is_not_installed_could_explain_names_it_in_a
             event["what"] = event["what"].replace("discriminator", what)
 
     rewrite(folder, forge)
-    (detail,) = [check.detail for check in us.verify(folder) if check.claim == KEPT and not check.holds]
+    (detail,) = [
+        check.detail for check in us.verify(folder) if check.claim == KEPT and not check.holds
+    ]
     assert re.search(r"the mechanism 'e[^\n]{3,99} is not installed here$", detail), detail
 
 
@@ -162,7 +189,9 @@ def test_a_forged_report_and_a_stray_file_are_noticed(folder: Path) -> None:
     (folder / "notes.txt").write_text("x")
     assert failed(folder) == ["the files are those that the manifest lists, and no others"]
     (folder / "notes.txt").unlink()
-    change_file(folder, "report.html", lambda file: file.write_text(file.read_text().replace("95%", "99%")))
+    change_file(
+        folder, "report.html", lambda file: file.write_text(file.read_text().replace("95%", "99%"))
+    )
     assert failed(folder) == ["the report is the one that these files give"]
 
 
@@ -180,7 +209,9 @@ def test_a_smuggled_column_is_noticed(folder: Path, name: str) -> None:
 def test_codes_of_another_type_are_noticed(folder: Path) -> None:
     def shift(file: Path) -> None:
         table = pq.read_table(file)
-        wide = [pa.array(table[name].to_numpy().astype(np.int64) + 2**32) for name in table.column_names]
+        wide = [
+            pa.array(table[name].to_numpy().astype(np.int64) + 2**32) for name in table.column_names
+        ]
         pq.write_table(pa.table(wide, names=table.column_names), file)
 
     change_file(folder, "codes.parquet", shift)
@@ -189,12 +220,18 @@ def test_codes_of_another_type_are_noticed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [2**30, 3, -1, -(2**30)])
-def test_codes_outside_the_schema_are_refused_before_anything_is_counted(folder: Path, code: int) -> None:
-    """Compiled code counts without asking where a cell lies: a code of 2^30 ended the process that verified it."""
+def test_codes_outside_the_schema_are_refused_before_anything_is_counted(
+    folder: Path, code: int
+) -> None:
+    """Compiled code counts without asking where a cell lies: a code of 2^30 ended the process that
+    verified it.
+    """
 
     def place(file: Path) -> None:
         table = pq.read_table(file)
-        pq.write_table(table.set_column(0, "a", pa.array(np.full(table.num_rows, code, np.int32))), file)
+        pq.write_table(
+            table.set_column(0, "a", pa.array(np.full(table.num_rows, code, np.int32))), file
+        )
 
     change_file(folder, "codes.parquet", place)
     with pytest.raises(us.BundleError, match="cannot be read"):
@@ -202,14 +239,23 @@ def test_codes_outside_the_schema_are_refused_before_anything_is_counted(folder:
 
 
 def test_a_cell_without_a_value_must_be_empty(tmp_path: Path) -> None:
-    """A number with code OTHER has nothing to show; a value in its place would be a way to smuggle one out."""
+    """A number with code OTHER has nothing to show; a value in its place would be a way to smuggle
+    one out.
+    """
     schema = us.Schema.from_dict(
         {
-            "fields": [{"name": "y", "type": "number", "constraints": {"minimum": 0, "maximum": 10}}],
+            "fields": [
+                {"name": "y", "type": "number", "constraints": {"minimum": 0, "maximum": 10}}
+            ],
             "understudy": {"columns": {"y": {"bins": 2, "other": True}}},
         }
     )
-    made = us.release(pa.table({"y": ["1", "7", "oops", "9"] * 100}), schema=schema, epsilon=5, mechanism="independent")
+    made = us.release(
+        pa.table({"y": ["1", "7", "oops", "9"] * 100}),
+        schema=schema,
+        epsilon=5,
+        mechanism="independent",
+    )
     folder = made.save(tmp_path / "b")
     assert failed(folder) == []
 
@@ -242,9 +288,13 @@ class Threshold(us.Mechanism):
     def check(self, brief: Brief) -> None:
         """Anything."""
 
-    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
+    def play(
+        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+    ) -> Played:
         ways = meter.measure_all(one_way(brief.schema), rho=meter.left / 2)
-        wide = meter.measure(Marginal.of(brief.schema, brief.schema.names), rho=meter.left, kept=300)
+        wide = meter.measure(
+            Marginal.of(brief.schema, brief.schema.names), rho=meter.left, kept=300
+        )
         data = Product(brief.schema, meter.rows)
         data.learn(ways)
         return Played(data.result(), (*ways, wide))
@@ -255,7 +305,9 @@ def sparse(tmp_path: Path) -> Path:
     schema = us.Schema.from_domain(dict.fromkeys("abcde", 100))
     rows = np.random.default_rng(0).integers(0, 100, (4000, 5))
     rows[:1000] = 7
-    return us.release(rows, schema=schema, workload="1-way", epsilon=2, mechanism=Threshold()).save(tmp_path / "b")
+    return us.release(rows, schema=schema, workload="1-way", epsilon=2, mechanism=Threshold()).save(
+        tmp_path / "b"
+    )
 
 
 def test_a_measurement_above_a_threshold_reads_back_the_same(sparse: Path, tmp_path: Path) -> None:
@@ -266,7 +318,11 @@ def test_a_measurement_above_a_threshold_reads_back_the_same(sparse: Path, tmp_p
     assert np.all(np.diff(wide.keys) > 0) and np.all(wide.counts > wide.threshold)
     assert 707070707 in wide.keys and "e = 7" in (sparse / "report.html").read_text()
     again = us.Release.load(us.Release.load(sparse).save(tmp_path / "again")).measurements[-1]
-    assert again.keys is not None and np.array_equal(again.keys, wide.keys) and np.array_equal(again.counts, wide.counts)
+    assert (
+        again.keys is not None
+        and np.array_equal(again.keys, wide.keys)
+        and np.array_equal(again.counts, wide.counts)
+    )
 
 
 @pytest.mark.parametrize(
@@ -280,7 +336,9 @@ def test_a_measurement_above_a_threshold_reads_back_the_same(sparse: Path, tmp_p
         lambda m: m.pop("threshold"),
     ],
 )
-def test_a_threshold_that_does_not_fit_its_counts_is_noticed(sparse: Path, forgery: Callable[[dict[str, Any]], Any]) -> None:
+def test_a_threshold_that_does_not_fit_its_counts_is_noticed(
+    sparse: Path, forgery: Callable[[dict[str, Any]], Any]
+) -> None:
     rewrite(sparse, lambda m: forgery(m["measurements"][-1]))
     with pytest.raises(us.BundleError):
         us.verify(sparse)
@@ -290,18 +348,34 @@ def test_more_cells_than_noise_and_rows_explain_are_noticed(sparse: Path) -> Non
     def flood(file: Path) -> None:
         table = pq.read_table(file).to_pandas()
         last = table[table["measurement"] == 5]
-        more = last.iloc[[-1]].loc[lambda t: t.index.repeat(20_000)].assign(query=range(10**10 - 20_000, 10**10))
+        more = (
+            last.iloc[[-1]]
+            .loc[lambda t: t.index.repeat(20_000)]
+            .assign(query=range(10**10 - 20_000, 10**10))
+        )
         keep = last[last["query"] < 10**10 - 20_000]
-        whole = pa.Table.from_pandas(pd.concat([table[table["measurement"] < 5], keep, more]), preserve_index=False)
+        whole = pa.Table.from_pandas(
+            pd.concat([table[table["measurement"] < 5], keep, more]), preserve_index=False
+        )
         pq.write_table(whole.replace_schema_metadata(None), file)
         rewrite(sparse, lambda m: m["measurements"][-1].update(kept=len(keep) + 20_000))
 
     change_file(sparse, "measurements.parquet", flood)
-    assert "each measurement has the noise of a charged event, and each charge its measurement" in failed(sparse)
+    assert (
+        "each measurement has the noise of a charged event, and each charge its measurement"
+        in failed(sparse)
+    )
 
 
 def test_a_private_n_must_be_the_one_that_was_released(tmp_path: Path) -> None:
-    made = us.release(small_table(), schema=SMALL, epsilon=1, delta=1e-6, neighbours="add-remove-one", mechanism="independent")
+    made = us.release(
+        small_table(),
+        schema=SMALL,
+        epsilon=1,
+        delta=1e-6,
+        neighbours="add-remove-one",
+        mechanism="independent",
+    )
     folder = made.save(tmp_path / "b")
     assert failed(folder) == []
     rewrite(folder, lambda m: m["rows"].update(sigma="0", public=True))
@@ -320,7 +394,16 @@ def test_swapped_answers_are_noticed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", "not json", '{"format": 99}', '{"format": 1, "files": {"../x": "0"}}', '{"format": 1, "files": {}}']
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        "not json",
+        '{"format": 99}',
+        '{"format": 1, "files": {"../x": "0"}}',
+        '{"format": 1, "files": {}}',
+    ],
 )
 def test_a_broken_bundle_is_a_sentence(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_text(text)
@@ -339,7 +422,11 @@ def test_the_report_is_self_contained_and_escapes_names(tmp_path: Path) -> None:
     schema = us.Schema.from_dict(
         {
             "fields": [
-                {"name": nasty, "type": "string", "constraints": {"enum": ["<b>x</b>", "a & b", "c"]}},
+                {
+                    "name": nasty,
+                    "type": "string",
+                    "constraints": {"enum": ["<b>x</b>", "a & b", "c"]},
+                },
                 {"name": "y", "type": "boolean"},
             ]
         }

@@ -1,4 +1,6 @@
-"""The command: exit codes that scripts can rely on, one sentence a failure, and silence about cells."""
+"""The command: exit codes that scripts can rely on, one sentence a failure, and silence about
+cells.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,32 @@ def data(tmp_path: Path) -> Path:
 
 
 def release(data: Path, *words: str, out: str = "out") -> Result:
-    return run("release", str(data / "t.csv"), "--schema", str(data / "schema.json"), "--out", str(data / out), *words)
+    return run(
+        "release",
+        str(data / "t.csv"),
+        "--schema",
+        str(data / "schema.json"),
+        "--out",
+        str(data / out),
+        *words,
+    )
 
 
 def test_release_verify_budget(data: Path) -> None:
-    made = release(data, "--epsilon", "1", "--workload", "2-way", "--mechanism", "mwem", "--set", "rounds=4", "--rows", "100", "--json")
+    made = release(
+        data,
+        "--epsilon",
+        "1",
+        "--workload",
+        "2-way",
+        "--mechanism",
+        "mwem",
+        "--set",
+        "rounds=4",
+        "--rows",
+        "100",
+        "--json",
+    )
     assert made.exit_code == 0, made.output
     summary = json.loads(made.stdout)
     assert summary["rows"] == 100 and summary["mechanism"] == "mwem" and 0 < summary["alpha"] <= 1
@@ -62,19 +85,25 @@ def test_what_is_said_to_be_left_is_granted_and_hardly_more(data: Path, delta: s
     assert release(data, "--epsilon", "1", "--mechanism", "independent", "--json").exit_code == 0
     assert json.loads(run("budget", table, "--json").stdout)["left"] is None  # no limit
     run("budget", table, "--limit-epsilon", "2", "--limit-delta", "1e-6")
-    told = json.loads(run("budget", table, "--json", *([] if delta is None else ["--delta", delta])).stdout)["left"]
+    told = json.loads(
+        run("budget", table, "--json", *([] if delta is None else ["--delta", delta])).stdout
+    )["left"]
     assert told["delta"] == float(delta or "1e-6") and 0 < told["epsilon"] < 3
     shown = run("budget", table, "--delta", str(told["delta"])).stdout
     assert f"Left: about epsilon {told['epsilon']:.6g} at delta {told['delta']:.3g}" in shown
     settings = ["--mechanism", "independent", "--delta", str(told["delta"]), "--json"]
     refused = release(data, "--epsilon", str(1.05 * told["epsilon"]), *settings, out="more")
-    assert refused.exit_code == 3 and "At the limit's delta 1e-06 it costs epsilon" in refused.stderr
+    assert (
+        refused.exit_code == 3 and "At the limit's delta 1e-06 it costs epsilon" in refused.stderr
+    )
     assert f"At most epsilon {told['epsilon']:.6g} at delta {told['delta']:.3g}" in refused.stderr
     assert release(data, "--epsilon", str(told["epsilon"]), *settings, out="rest").exit_code == 0
 
 
 def test_add_remove_one(data: Path) -> None:
-    made = release(data, "--epsilon", "1", "--delta", "1e-6", "--neighbours", "add-remove-one", "--json")
+    made = release(
+        data, "--epsilon", "1", "--delta", "1e-6", "--neighbours", "add-remove-one", "--json"
+    )
     assert made.exit_code == 0 and json.loads(made.stdout)["neighbours"] == "add-remove-one"
 
 
@@ -104,17 +133,39 @@ def test_add_remove_one(data: Path) -> None:
 def test_bad_arguments_exit_2_with_one_sentence_and_no_charge(data: Path, words: list[str]) -> None:
     result = release(data, *words)
     assert result.exit_code == 2
-    said = [line for line in result.stderr.splitlines() if not line.endswith("…")]  # which are the stages
+    # which are the stages
+    said = [line for line in result.stderr.splitlines() if not line.endswith("…")]
     assert len(said) == 1 and said[0].endswith(".")
     assert not (data / "t.csv.ledger.jsonl").exists()
 
 
 def test_missing_things_exit_2(data: Path) -> None:
     assert (
-        run("release", str(data / "no.csv"), "--schema", str(data / "schema.json"), "--epsilon", "1", "--out", str(data / "o")).exit_code
+        run(
+            "release",
+            str(data / "no.csv"),
+            "--schema",
+            str(data / "schema.json"),
+            "--epsilon",
+            "1",
+            "--out",
+            str(data / "o"),
+        ).exit_code
         == 2
     )
-    assert run("release", str(data / "t.csv"), "--schema", str(data / "no.json"), "--epsilon", "1", "--out", str(data / "o")).exit_code == 2
+    assert (
+        run(
+            "release",
+            str(data / "t.csv"),
+            "--schema",
+            str(data / "no.json"),
+            "--epsilon",
+            "1",
+            "--out",
+            str(data / "o"),
+        ).exit_code
+        == 2
+    )
     assert run("release", str(data / "t.csv")).exit_code == 2
     assert run("budget", str(data / "t.csv")).exit_code == 2
     assert run("verify", str(data)).exit_code == 1
@@ -122,7 +173,16 @@ def test_missing_things_exit_2(data: Path) -> None:
 
 
 def test_a_folder_in_use_is_refused_before_anything_is_spent(data: Path) -> None:
-    result = run("release", str(data / "t.csv"), "--schema", str(data / "schema.json"), "--epsilon", "1", "--out", str(data))
+    result = run(
+        "release",
+        str(data / "t.csv"),
+        "--schema",
+        str(data / "schema.json"),
+        "--epsilon",
+        "1",
+        "--out",
+        str(data),
+    )
     assert result.exit_code == 2 and "not empty" in result.stderr
     assert not (data / "t.csv.ledger.jsonl").exists()
 
@@ -156,12 +216,23 @@ def test_a_check_that_does_not_apply_is_not_said_to_be_ok(data: Path) -> None:
 
 def test_advice_names_what_serves(data: Path) -> None:
     (data / "wide.json").write_text(json.dumps(dict.fromkeys("abc", 500)))
-    words = ["release", str(data / "t.csv"), "--schema", str(data / "wide.json"), "--epsilon", "1", "--out", str(data / "wide")]
+    words = [
+        "release",
+        str(data / "t.csv"),
+        "--schema",
+        str(data / "wide.json"),
+        "--epsilon",
+        "1",
+        "--out",
+        str(data / "wide"),
+    ]
     refused = run(*words, "--mechanism", "mwem")
     assert refused.exit_code == 2 and "'arp'" in refused.stderr
     assert release(data, "--epsilon", "1", "--mechanism", "independent").exit_code == 0
     sampled = run("sample", str(data / "out"), "--rows", "5", "--out", str(data / "s.csv"))
-    assert sampled.exit_code == 2 and all(name in sampled.stderr for name in ("rap", "projection", "generator", "querygan"))
+    assert sampled.exit_code == 2 and all(
+        name in sampled.stderr for name in ("rap", "projection", "generator", "querygan")
+    )
 
 
 def test_noise_of_more_than_all_rows_is_said_so(data: Path) -> None:
@@ -177,7 +248,12 @@ def test_mechanisms_and_schema_check(data: Path) -> None:
     assert "independent" in run("mechanisms").stdout
     good = run("schema", "check", str(data / "schema.json"), str(data / "t.csv"))
     assert good.exit_code == 0 and "24 possible records" in good.stdout
-    assert json.loads(run("schema", "check", str(data / "schema.json"), "--json").stdout)["domain_size"] == "24"
+    assert (
+        json.loads(run("schema", "check", str(data / "schema.json"), "--json").stdout)[
+            "domain_size"
+        ]
+        == "24"
+    )
     (data / "bad.json").write_text('{"a": 3, "a": 4}')
     assert run("schema", "check", str(data / "bad.json")).exit_code == 2
 
@@ -189,7 +265,16 @@ def test_square_brackets_are_shown_as_they_are(data: Path) -> None:
     (data / "odd.csv").write_text('"a [kg]",[/b]\n' + "1,x\n2,[unknown]\n" * 50)
     shown = run("schema", "check", str(data / "odd.json"), str(data / "odd.csv"))
     assert shown.exit_code == 0 and "a [kg]" in shown.stdout and "[unknown]" in shown.stdout
-    made = run("release", str(data / "odd.csv"), "--schema", str(data / "odd.json"), "--epsilon", "1", "--out", str(data / "o[/x]"))
+    made = run(
+        "release",
+        str(data / "odd.csv"),
+        "--schema",
+        str(data / "odd.json"),
+        "--epsilon",
+        "1",
+        "--out",
+        str(data / "o[/x]"),
+    )
     assert made.exit_code == 0, made.output
 
 
@@ -198,7 +283,9 @@ def test_a_refused_release_leaves_no_folder(data: Path) -> None:
     assert not (data / "out").exists()
 
 
-def test_a_release_that_cannot_be_saved_exits_5(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_that_cannot_be_saved_exits_5(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*args: object, **options: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -219,12 +306,27 @@ def test_the_demo_runs(tmp_path: Path) -> None:
     assert (tmp_path / "d/release/report.html").stat().st_size > 20_000
 
 
-BAD_CELLS = ["", "nan", "-1", "99999999999999999999", "1e400", SECRET, '"', "\x00", "é", "2020-13-45", "=cmd()", "a,b"]
+BAD_CELLS = [
+    "",
+    "nan",
+    "-1",
+    "99999999999999999999",
+    "1e400",
+    SECRET,
+    '"',
+    "\x00",
+    "é",
+    "2020-13-45",
+    "=cmd()",
+    "a,b",
+]
 
 
 @pytest.mark.parametrize("cell", BAD_CELLS)
 def test_one_bad_cell_changes_nothing_that_can_be_seen(data: Path, cell: str) -> None:
-    """Neighbour silence: same exit code, same messages, same output schema with and without a bad cell."""
+    """Neighbour silence: same exit code, same messages, same output schema with and without a bad
+    cell.
+    """
     good = pd.DataFrame(small_table(), columns=list("abc"))
     bad = good.astype(object)
     bad.iloc[3, 1] = cell
@@ -244,17 +346,36 @@ def test_one_bad_cell_changes_nothing_that_can_be_seen(data: Path, cell: str) ->
         ]
         result = run(*words, "--rows", "50")
         assert SECRET not in result.output
-        made = us.Release.load(data / name / "o")  # what is said of released values follows from them alone
+        # what is said of released values follows from them alone
+        made = us.Release.load(data / name / "o")
         said = [about_small(made.small_groups), *(f"- {remark}" for remark in made.remarks)]
-        kept = [line for line in result.output.splitlines() if line not in said and not line.startswith("To look at")]
-        assert len(kept) + bool(made.small_groups) + len(made.remarks) + bool(made.remarks) == len(result.output.splitlines())
+        kept = [
+            line
+            for line in result.output.splitlines()
+            if line not in said and not line.startswith("To look at")
+        ]
+        assert len(kept) + bool(made.small_groups) + len(made.remarks) + bool(made.remarks) == len(
+            result.output.splitlines()
+        )
         text = "".join(c for c in "\n".join(kept) if not c.isdigit()).replace(name, "X")
-        lines = [line.split() for line in text.splitlines() if "━" not in line and "within" not in line and "alpha" not in line]
-        seen.append((result.exit_code, [line[:1] for line in lines], (data / name / "o/schema.json").read_text()))
+        lines = [
+            line.split()
+            for line in text.splitlines()
+            if "━" not in line and "within" not in line and "alpha" not in line
+        ]
+        seen.append(
+            (
+                result.exit_code,
+                [line[:1] for line in lines],
+                (data / name / "o/schema.json").read_text(),
+            )
+        )
     assert seen[0] == seen[1]
 
 
-def test_an_unexpected_failure_shows_no_traceback(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_failure_shows_no_traceback(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import understudy.cli.main as module
 
     def breaks(*args: object, **options: object) -> None:
@@ -262,12 +383,16 @@ def test_an_unexpected_failure_shows_no_traceback(data: Path, monkeypatch: pytes
 
     monkeypatch.setattr(module, "make_release", breaks)
     result = release(data, "--epsilon", "1")
-    assert result.exit_code == 1 and SECRET not in result.output and "Traceback" not in result.output
+    assert (
+        result.exit_code == 1 and SECRET not in result.output and "Traceback" not in result.output
+    )
 
 
 def test_interrupted_it_says_what_was_spent(data: Path) -> None:
     """A real process, a real signal."""
-    pd.DataFrame(np.tile(small_table(), (3000, 1)), columns=list("abc")).to_parquet(data / "big.parquet")
+    pd.DataFrame(np.tile(small_table(), (3000, 1)), columns=list("abc")).to_parquet(
+        data / "big.parquet"
+    )
     words = [
         "release",
         str(data / "big.parquet"),
@@ -285,7 +410,8 @@ def test_interrupted_it_says_what_was_spent(data: Path) -> None:
         [sys.executable, "-c", code, *words, "--set", "rounds=500"],
         stderr=subprocess.PIPE,
         env={**os.environ, "COLUMNS": "300"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # deaf to it in a shell's background
+        # deaf to it in a shell's background
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     ledger = data / "big.parquet.ledger.jsonl"
     for _ in range(600):
@@ -296,10 +422,15 @@ def test_interrupted_it_says_what_was_spent(data: Path) -> None:
     process.send_signal(2)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and b"counts as spent" in errors
-    assert "ended early" in json.loads(run("budget", str(data / "big.parquet"), "--json").stdout)["notes"][0]
+    assert (
+        "ended early"
+        in json.loads(run("budget", str(data / "big.parquet"), "--json").stdout)["notes"][0]
+    )
 
 
-def test_words_and_flags_can_be_set_and_wrong_ones_are_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_words_and_flags_can_be_set_and_wrong_ones_are_refused_in_a_sentence(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "s.json").write_text('{"a": 4, "b": 3}')
     asked = ["plan", "--schema", str(tmp_path / "s.json"), "--rows", "5000", "--epsilon", "1"]
     for mechanism, setting in (
@@ -308,7 +439,10 @@ def test_words_and_flags_can_be_set_and_wrong_ones_are_refused_in_a_sentence(tmp
         ("dualquery", "oracle=brute"),
         ("fem", "samples=10"),
     ):
-        assert CliRunner().invoke(main, [*asked, "--mechanism", mechanism, "--set", setting]).exit_code == 0
+        assert (
+            CliRunner().invoke(main, [*asked, "--mechanism", mechanism, "--set", setting]).exit_code
+            == 0
+        )
     for mechanism, setting in (
         ("matrix", "objective=most"),
         ("arp", "adaptive=maybe"),
@@ -317,20 +451,39 @@ def test_words_and_flags_can_be_set_and_wrong_ones_are_refused_in_a_sentence(tmp
     ):
         refused = CliRunner().invoke(main, [*asked, "--mechanism", mechanism, "--set", setting])
         assert refused.exit_code == 2 and len(refused.output.splitlines()) <= 4
-    twice = CliRunner().invoke(main, [*asked, "--mechanism", "fem", "--set", "rounds=5", "--set", "rounds=7"])
+    twice = CliRunner().invoke(
+        main, [*asked, "--mechanism", "fem", "--set", "rounds=5", "--set", "rounds=7"]
+    )
     assert twice.exit_code == 2 and "once" in twice.output
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a closed pipe is another error on Windows")
 def test_a_reader_that_goes_away_changes_no_exit_code(data: Path) -> None:
-    made = ["release", str(data / "t.csv"), "--schema", str(data / "schema.json"), "--epsilon", "1", "--mechanism", "independent"]
+    made = [
+        "release",
+        str(data / "t.csv"),
+        "--schema",
+        str(data / "schema.json"),
+        "--epsilon",
+        "1",
+        "--mechanism",
+        "independent",
+    ]
     checked = ["schema", "check", str(data / "schema.json")]
     assert unheard(*made, "--out", str(data / "out")) == (0, b"")
-    assert unheard(*made, "--out", str(data / "out2"), errors_too=True)[0] == 0  # its progress has no reader either
-    for words in (["verify", str(data / "out")], ["verify", str(data / "out2"), "--json"], checked, ["budget", str(data / "t.csv")]):
+    # its progress has no reader either
+    assert unheard(*made, "--out", str(data / "out2"), errors_too=True)[0] == 0
+    for words in (
+        ["verify", str(data / "out")],
+        ["verify", str(data / "out2"), "--json"],
+        checked,
+        ["budget", str(data / "t.csv")],
+    ):
         assert unheard(*words) == (0, b""), words
     (data / "out" / "manifest.json").write_bytes(b"{}")
-    assert unheard("verify", str(data / "out"))[0] == run("verify", str(data / "out")).exit_code != 0
+    assert (
+        unheard("verify", str(data / "out"))[0] == run("verify", str(data / "out")).exit_code != 0
+    )
     assert unheard("schema", "check", str(data / "none.json"), "--json")[0] == 2
 
 
@@ -341,8 +494,14 @@ def unheard(*words: str, errors_too: bool = False) -> tuple[int, bytes]:
     os.close(read)
     try:
         done = subprocess.run(
-            [sys.executable, "-c", code, *words], stdout=write, stderr=write if errors_too else subprocess.PIPE, timeout=120, check=False
+            [sys.executable, "-c", code, *words],
+            stdout=write,
+            stderr=write if errors_too else subprocess.PIPE,
+            timeout=120,
+            check=False,
         )
     finally:
         os.close(write)
-    return done.returncode, b"".join(line for line in (done.stderr or b"").splitlines() if "…".encode() not in line)
+    return done.returncode, b"".join(
+        line for line in (done.stderr or b"").splitlines() if "…".encode() not in line
+    )

@@ -1,4 +1,6 @@
-"""``understudy audit`` and what it attaches to a release: shown by ``verify``, and noticed when it was tampered with."""
+"""``understudy audit`` and what it attaches to a release: shown by ``verify``, and noticed when it
+was tampered with.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,22 @@ def run(*words: object) -> Result:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return us.release(small_table(), schema=SMALL, workload="1-way", epsilon=1, mechanism="independent").save(tmp_path / "bundle")
+    return us.release(
+        small_table(), schema=SMALL, workload="1-way", epsilon=1, mechanism="independent"
+    ).save(tmp_path / "bundle")
 
 
 def test_an_audit_of_one_mechanism_runs_in_processes_of_its_own_and_holds() -> None:
     result = run("--mechanism", "independent", "--quick", "--json")
     assert result.exit_code == 0, result.output
     said = json.loads(result.stdout)
-    assert said["held"] and said["checks"] == 3 and said["breaches"] == 0 and said["mechanism"] == "independent" and said["quick"]
+    assert (
+        said["held"]
+        and said["checks"] == 3
+        and said["breaches"] == 0
+        and said["mechanism"] == "independent"
+        and said["quick"]
+    )
     assert {(row["kind"], row["relation"]) for row in said["rows"]} == {
         ("replay", "replace-one"), ("replay", "add-remove-one"), ("statistical", "replace-one"),
     }  # fmt: skip
@@ -59,15 +69,21 @@ def test_a_breach_is_shown_and_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -
     result = run("--quick")
     assert result.exit_code == 1
     flat = " ".join(result.output.split())
-    assert "1 of 2 checks found a breach: mwem" in flat and "BREACH" in flat and "[bold]" in flat  # words of a check are not markup
+    # words of a check are not markup
+    assert "1 of 2 checks found a breach: mwem" in flat and "BREACH" in flat and "[bold]" in flat
     result = run("--quick", "--json")
     assert result.exit_code == 1 and json.loads(result.stdout)["held"] is False
 
 
-def test_no_breach_is_exit_code_0_and_one_line_says_what_that_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_breach_is_exit_code_0_and_one_line_says_what_that_is_worth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found(monkeypatch, ROW)
     result = run("--quick")
-    assert result.exit_code == 0 and "All 1 checks held. That is evidence about this software, not a proof" in result.stdout
+    assert (
+        result.exit_code == 0
+        and "All 1 checks held. That is evidence about this software, not a proof" in result.stdout
+    )
 
 
 def test_a_mechanism_that_does_not_exist_is_a_sentence() -> None:
@@ -80,11 +96,18 @@ def test_a_folder_that_is_no_release_or_of_another_version_or_mechanism_is_refus
 ) -> None:
     monkeypatch.setattr(command, "run", lambda *settings: pytest.fail("the audit was run"))
     assert "no readable manifest" in run("--attach", tmp_path).output
-    assert "was made with independent; an audit of mwem would say nothing" in run("--mechanism", "mwem", "--attach", folder).output
+    assert (
+        "was made with independent; an audit of mwem would say nothing"
+        in run("--mechanism", "mwem", "--attach", folder).output
+    )
     manifest = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps({**manifest, "made_by": "understudy 99"}))
     result = run("--attach", folder)
-    assert result.exit_code == 1 and "understudy 99" in result.output and not (folder / ATTACHMENT).exists()
+    assert (
+        result.exit_code == 1
+        and "understudy 99" in result.output
+        and not (folder / ATTACHMENT).exists()
+    )
 
 
 # ---------------------------------------------------------------------- attached
@@ -96,21 +119,30 @@ def attached(folder: Path) -> Check:
     return last
 
 
-def test_verify_shows_an_attached_audit_in_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_shows_an_attached_audit_in_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert len(us.verify(folder)) == 11  # a release is whole without one
     found(monkeypatch, ROW, ROW)
     assert run("--attach", folder).exit_code == 0
     check = attached(folder)
-    assert check.holds and check.detail == (
-        f"audit attached: 2 checks on version {us.__version__}, no breach; the audit is of the software build, not of this release's rows"
+    assert (
+        check.holds
+        and check.detail
+        == f"audit attached: 2 checks on version {us.__version__}, no breach; the audit is of the"
+        " software build, not of this release's rows"
     )
     assert run("--quick", "--attach", folder).exit_code == 0  # replaces it
     assert "2 checks (quick) on" in attached(folder).detail
-    assert "audit attached" in " ".join(CliRunner().invoke(main, ["verify", str(folder)]).output.split())
+    assert "audit attached" in " ".join(
+        CliRunner().invoke(main, ["verify", str(folder)]).output.split()
+    )
     us.Release.load(folder)
 
 
-def test_an_attached_breach_makes_verify_fail(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attached_breach_makes_verify_fail(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found(monkeypatch, ROW, BROKEN)
     assert run("--attach", folder).exit_code == 1
     check = attached(folder)
@@ -122,7 +154,9 @@ def change(folder: Path, how: Callable[[dict[str, Any]], object], *, sealed: boo
     how(said)
     if sealed:  # by somebody who knows how
         whole = {name: value for name, value in said.items() if name != "sha256"}
-        said["sha256"] = hashlib.sha256(json.dumps(whole, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+        said["sha256"] = hashlib.sha256(
+            json.dumps(whole, sort_keys=True, ensure_ascii=False).encode()
+        ).hexdigest()
     (folder / ATTACHMENT).write_text(json.dumps(said))
 
 
@@ -134,8 +168,14 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "not an audit": (lambda a: a.clear(), "cannot be read"),
 }
 SEALED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "a verdict, but not the count": (lambda a: a["rows"][1].update(held=True), "does not say what its own rows say"),
-    "verdict and count, but not the figures": (lambda a: (a["rows"][1].update(held=True), a.update(breaches=0)), "BREACHES"),
+    "a verdict, but not the count": (
+        lambda a: a["rows"][1].update(held=True),
+        "does not say what its own rows say",
+    ),
+    "verdict and count, but not the figures": (
+        lambda a: (a["rows"][1].update(held=True), a.update(breaches=0)),
+        "BREACHES",
+    ),
     "another release": (lambda a: a.update(manifest_sha256="0" * 64), "made for another release"),
     "another version": (lambda a: a.update(made_by="understudy 99"), "is of understudy 99"),
     "rows that are none": (lambda a: a.update(rows=[7]), "cannot be read"),
@@ -143,8 +183,13 @@ SEALED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
 }
 
 
-@pytest.mark.parametrize(("how", "said", "sealed"), [*((*t, False) for t in TAMPERED.values()), *((*t, True) for t in SEALED.values())])
-def test_an_audit_that_was_tampered_with_is_noticed(folder: Path, how: Any, said: str, sealed: bool) -> None:
+@pytest.mark.parametrize(
+    ("how", "said", "sealed"),
+    [*((*t, False) for t in TAMPERED.values()), *((*t, True) for t in SEALED.values())],
+)
+def test_an_audit_that_was_tampered_with_is_noticed(
+    folder: Path, how: Any, said: str, sealed: bool
+) -> None:
     attach(folder, statement([ROW.to_dict(), BROKEN.to_dict()], quick=False, mechanism=None))
     change(folder, how, sealed=sealed)
     check = attached(folder)
@@ -153,14 +198,19 @@ def test_an_audit_that_was_tampered_with_is_noticed(folder: Path, how: Any, said
 
 def test_an_audit_moved_to_another_release_is_noticed(folder: Path, tmp_path: Path) -> None:
     attach(folder, statement([ROW.to_dict()], quick=False, mechanism=None))
-    other = us.release(small_table(), schema=SMALL, workload="1-way", epsilon=2, mechanism="independent").save(tmp_path / "other")
+    other = us.release(
+        small_table(), schema=SMALL, workload="1-way", epsilon=2, mechanism="independent"
+    ).save(tmp_path / "other")
     (other / ATTACHMENT).write_bytes((folder / ATTACHMENT).read_bytes())
     assert "made for another release" in attached(other).detail
 
 
 def test_an_audit_of_one_mechanism_says_nothing_about_a_release_by_another(folder: Path) -> None:
     attach(folder, statement([ROW.to_dict()], quick=False, mechanism="mwem"))
-    assert attached(folder).detail == "the attached audit is of mwem, and the release was made with independent"
+    assert (
+        attached(folder).detail
+        == "the attached audit is of mwem, and the release was made with independent"
+    )
     assert not attached(folder).holds
     attach(folder, statement([ROW.to_dict()], quick=False, mechanism="independent"))
     assert attached(folder).holds and "1 checks of independent on" in attached(folder).detail
@@ -172,4 +222,8 @@ def test_an_interrupted_audit_does_not_speak_of_a_budget(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(command, "run", interrupted)
     result = run("--quick")
-    assert result.exit_code == 130 and "Interrupted." in result.output and "budget" not in result.output
+    assert (
+        result.exit_code == 130
+        and "Interrupted." in result.output
+        and "budget" not in result.output
+    )

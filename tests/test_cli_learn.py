@@ -28,7 +28,11 @@ ASKED = ("--attribute", "age >= 40", "--attribute", "married", "--attribute", "s
 def data(tmp_path: Path) -> Path:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
-        {"age": rng.integers(0, 100, 3000), "sex": rng.choice(["female", "male"], 3000), "married": rng.integers(0, 2, 3000) == 1}
+        {
+            "age": rng.integers(0, 100, 3000),
+            "sex": rng.choice(["female", "male"], 3000),
+            "married": rng.integers(0, 2, 3000) == 1,
+        }
     )
     frame["income"] = np.where((frame.age >= 40) & ~frame.married, ">50K", "<=50K")
     frame.to_csv(tmp_path / "t.csv", index=False)
@@ -37,7 +41,11 @@ def data(tmp_path: Path) -> Path:
 
 
 def learn(data: Path, *words: str) -> Result:
-    return CliRunner().invoke(main, ["learn", str(data / "t.csv"), "--schema", str(data / "s.json"), *words], env={"COLUMNS": "300"})
+    return CliRunner().invoke(
+        main,
+        ["learn", str(data / "t.csv"), "--schema", str(data / "s.json"), *words],
+        env={"COLUMNS": "300"},
+    )
 
 
 def charges(data: Path) -> int:
@@ -48,7 +56,15 @@ def charges(data: Path) -> int:
 def test_a_rule_in_words_with_its_mistakes_its_guarantee_and_its_price(data: Path) -> None:
     result = learn(data, *LABEL, *ASKED, "--epsilon", "1", "--out", str(data / "rule.json"))
     assert result.exit_code == 0, result.output
-    for piece in ("income = >50K", "age >= 40 and not married", "interval", "epsilon 1 ", "unconditional", "rho", "t.csv.ledger.jsonl"):
+    for piece in (
+        "income = >50K",
+        "age >= 40 and not married",
+        "interval",
+        "epsilon 1 ",
+        "unconditional",
+        "rho",
+        "t.csv.ledger.jsonl",
+    ):
         assert piece in result.stdout
     read = us.Learned.load(data / "rule.json")
     frame = pd.read_csv(data / "t.csv")
@@ -56,15 +72,43 @@ def test_a_rule_in_words_with_its_mistakes_its_guarantee_and_its_price(data: Pat
 
 
 def test_the_same_as_json_and_without_telling_mistakes(data: Path) -> None:
-    result = learn(data, *LABEL, *ASKED, "--epsilon", "1", "--report", "0", "--rules", "decision-lists", "--width", "2", "--json")
+    result = learn(
+        data,
+        *LABEL,
+        *ASKED,
+        "--epsilon",
+        "1",
+        "--report",
+        "0",
+        "--rules",
+        "decision-lists",
+        "--width",
+        "2",
+        "--json",
+    )
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
-    assert told["manifest"]["mistakes"] is None and told["file"] is None and told["words"].startswith("if ")
+    assert (
+        told["manifest"]["mistakes"] is None
+        and told["file"] is None
+        and told["words"].startswith("if ")
+    )
     assert "not told" in learn(data, *LABEL, *ASKED, "--epsilon", "1", "--report", "0").stdout
 
 
 def test_a_solver_s_rule_says_what_it_rests_on(data: Path) -> None:
-    asked = (*LABEL, *ASKED, "--epsilon", "20", "--method", "rspm", "--certifier", "cpsat", "--width", "2")
+    asked = (
+        *LABEL,
+        *ASKED,
+        "--epsilon",
+        "20",
+        "--method",
+        "rspm",
+        "--certifier",
+        "cpsat",
+        "--width",
+        "2",
+    )
     assert "conditional on solver certificate" in learn(data, *asked).stdout
     own = learn(data, *asked, "--certifier", "listing")
     assert "unconditional" in own.stdout and "age >= 40 and not married" in own.stdout
@@ -95,25 +139,35 @@ def test_a_solver_s_rule_says_what_it_rests_on(data: Path) -> None:
 def test_bad_arguments_exit_2_with_one_sentence_and_no_charge(data: Path, words: list[str]) -> None:
     result = learn(data, *LABEL, *words)
     assert result.exit_code == 2 and charges(data) == 0
-    said = [line for line in result.stderr.splitlines() if not line.endswith("…")]  # which are the stages
+    # which are the stages
+    said = [line for line in result.stderr.splitlines() if not line.endswith("…")]
     assert len(said) == 1 and said[0].endswith(".")
 
 
 def test_prsma_refuses_in_its_own_words(data: Path) -> None:
     for epsilon, sentence in (("1", "solves"), ("0.1", "too few to learn from")):
-        result = learn(data, *LABEL, *ASKED, "--epsilon", epsilon, "--method", "prsma", "--delta", "1e-6")
+        result = learn(
+            data, *LABEL, *ASKED, "--epsilon", epsilon, "--method", "prsma", "--delta", "1e-6"
+        )
         assert result.exit_code == 2 and sentence in result.stderr and charges(data) == 0
 
 
 def test_a_file_in_use_is_refused_and_a_limit_is_kept(data: Path) -> None:
     (data / "rule.json").write_text("mine")
     result = learn(data, *LABEL, *ASKED, "--epsilon", "1", "--out", str(data / "rule.json"))
-    assert result.exit_code == 2 and "exists" in result.stderr and charges(data) == 0 and (data / "rule.json").read_text() == "mine"
+    assert (
+        result.exit_code == 2
+        and "exists" in result.stderr
+        and charges(data) == 0
+        and (data / "rule.json").read_text() == "mine"
+    )
     us.FileLedger.beside(data / "t.csv").set_limit(us.Budget.of(epsilon="0.5", delta="1e-6"))
     assert learn(data, *LABEL, *ASKED, "--epsilon", "5").exit_code == 3
 
 
-def test_a_rule_that_cannot_be_saved_or_proved_exits_5(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_that_cannot_be_saved_or_proved_exits_5(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*args: object, **options: object) -> None:
         raise us.BundleError("No space left.")
 
@@ -122,7 +176,19 @@ def test_a_rule_that_cannot_be_saved_or_proved_exits_5(data: Path, monkeypatch: 
         result = learn(data, *LABEL, *ASKED, "--epsilon", "1", "--out", str(data / "rule.json"))
         assert result.exit_code == 5 and "spent" in result.stderr
     monkeypatch.setattr("understudy.learning.certifiers.Cpsat.solve", lambda self, problem: None)
-    result = learn(data, *LABEL, *ASKED, "--epsilon", "1", "--method", "rspm", "--certifier", "cpsat", "--width", "2")
+    result = learn(
+        data,
+        *LABEL,
+        *ASKED,
+        "--epsilon",
+        "1",
+        "--method",
+        "rspm",
+        "--certifier",
+        "cpsat",
+        "--width",
+        "2",
+    )
     assert result.exit_code == 5 and "no proof" in result.stderr
 
 
@@ -131,4 +197,8 @@ def test_one_bad_cell_changes_nothing_that_can_be_seen(data: Path) -> None:
     lines[7] = f"{SECRET},{SECRET},{SECRET},{SECRET}"
     (data / "t.csv").write_text("\n".join(lines) + "\n")
     result = learn(data, *LABEL, *ASKED, "--epsilon", "1")
-    assert result.exit_code == 0 and SECRET not in result.output and "age >= 40 and not married" in result.stdout
+    assert (
+        result.exit_code == 0
+        and SECRET not in result.output
+        and "age >= 40 and not married" in result.stdout
+    )

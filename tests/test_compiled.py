@@ -34,13 +34,23 @@ def never_from_python(value: int) -> int:
 
 @pytest.fixture
 def read_only() -> Iterator[Path]:
-    """A copy of the package that cannot be written, beside a home that cannot either and a folder that can."""
+    """A copy of the package that cannot be written, beside a home that cannot either and a folder
+    that can.
+    """
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
-        shutil.copytree(SOURCE / "understudy", root / "site" / "understudy", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            SOURCE / "understudy",
+            root / "site" / "understudy",
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
         (root / "home").mkdir()
         (root / "tmp").mkdir(mode=0o700)
-        folders = [root / "home", root / "site", *(p for p in (root / "site").rglob("*") if p.is_dir())]
+        folders = [
+            root / "home",
+            root / "site",
+            *(p for p in (root / "site").rglob("*") if p.is_dir()),
+        ]
         for folder in folders:
             folder.chmod(0o555)
         yield root
@@ -49,20 +59,47 @@ def read_only() -> Iterator[Path]:
 
 
 def without_rights(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Python as somebody for whom permissions hold, which they do not for root with all its capabilities."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA", "XDG", "PYTEST", "COV"))}
-    environment = {**kept, "HOME": str(root / "home"), "PYTHONPATH": str(root / "site"), "TMPDIR": str(root / "tmp")}
+    """Run Python as somebody for whom permissions hold, which they do not for root with all its
+    capabilities.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("NUMBA", "XDG", "PYTEST", "COV"))
+    }
+    environment = {
+        **kept,
+        "HOME": str(root / "home"),
+        "PYTHONPATH": str(root / "site"),
+        "TMPDIR": str(root / "tmp"),
+    }
     drop = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if os.geteuid() == 0 else []
-    return subprocess.run([*drop, sys.executable, *words], env=environment, cwd=root / "home", capture_output=True, text=True)
+    return subprocess.run(
+        [*drop, sys.executable, *words],
+        env=environment,
+        cwd=root / "home",
+        capture_output=True,
+        text=True,
+    )
 
 
 @pytest.mark.parametrize("temporary", ["a folder", "no folder"])
-def test_it_works_from_a_read_only_installation_without_a_home(read_only: Path, temporary: str) -> None:
+def test_it_works_from_a_read_only_installation_without_a_home(
+    read_only: Path, temporary: str
+) -> None:
     if os.name != "posix" or (os.geteuid() == 0 and shutil.which("setpriv") is None):
         pytest.skip("nothing here makes permissions hold")
-    assert without_rights(read_only, "-c", "open('here', 'w')").returncode, "the home can be written: this would show nothing"
-    none = "import tempfile; tempfile.tempdir = '/nonexistent'\n" if temporary == "no folder" else ""
-    for words in (["-c", "import understudy"], ["-m", "understudy", "--help"], ["-c", none + RELEASE]):
+    assert without_rights(read_only, "-c", "open('here', 'w')").returncode, (
+        "the home can be written: this would show nothing"
+    )
+    none = (
+        "import tempfile; tempfile.tempdir = '/nonexistent'\n" if temporary == "no folder" else ""
+    )
+    for words in (
+        ["-c", "import understudy"],
+        ["-m", "understudy", "--help"],
+        ["-c", none + RELEASE],
+    ):
         done = without_rights(read_only, *words)
         assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
     assert done.stdout.strip() == "500"
@@ -71,7 +108,12 @@ def test_it_works_from_a_read_only_installation_without_a_home(read_only: Path, 
 
 def test_looking_around_needs_no_compiler() -> None:
     code = "import sys, understudy.cli.main; sys.exit('numba' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SOURCE)}).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(SOURCE)}
+        ).returncode
+        == 0
+    )
 
 
 def test_a_folder_is_private_only_if_nobody_else_can_write_or_rename_it(tmp_path: Path) -> None:
@@ -98,7 +140,9 @@ def test_a_folder_is_private_only_if_nobody_else_can_write_or_rename_it(tmp_path
         assert not is_private(folder)
 
 
-def test_what_somebody_else_prepared_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_somebody_else_prepared_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home, temporary = tmp_path / "home", tmp_path / "tmp"
     theirs = home / ".cache" / "understudy" / "kernels"
     theirs.mkdir(parents=True)
@@ -117,14 +161,32 @@ def test_what_somebody_else_prepared_is_not_used(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("trouble", ["damaged", "full"])
 def test_a_damaged_cache_or_a_full_disk_only_means_to_compile(trouble: str, tmp_path: Path) -> None:
-    (tmp_path / "sums.py").write_text("from understudy.compiled import kernel\n\n@kernel()\ndef total(x):\n    return x[0] + x[4] + 6\n")
-    full = "import builtins, errno\nfrom numba.core import caching\ndef broken(*a, **k): raise OSError(errno.ENOSPC, 'full')\n"
+    (tmp_path / "sums.py").write_text(
+        "from understudy.compiled import kernel\n\n@kernel()\ndef total(x):\n    return x[0] + x[4]"
+        " + 6\n"
+    )
+    full = (
+        "import builtins, errno\nfrom numba.core import caching\ndef broken(*a, **k): raise"
+        " OSError(errno.ENOSPC, 'full')\n"
+    )
     full += "caching.IndexDataCacheFile._save_data = broken\n"
-    code = (full if trouble == "full" else "") + "import numpy as np, sums\nprint(sums.total(np.arange(5)))"
+    code = (
+        full if trouble == "full" else ""
+    ) + "import numpy as np, sums\nprint(sums.total(np.arange(5)))"
 
     def run() -> str:
-        environment = {**os.environ, "PYTHONPATH": f"{SOURCE}:{tmp_path}", "NUMBA_CACHE_DIR": str(tmp_path / "kept")}
-        return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout.strip()
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{SOURCE}:{tmp_path}",
+            "NUMBA_CACHE_DIR": str(tmp_path / "kept"),
+        }
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
 
     assert run() == "10"
     index = list((tmp_path / "kept").rglob("*.nbi"))

@@ -1,4 +1,6 @@
-"""Conditions as people write them: what they mean, how they are refused, and that their boxes never overlap."""
+"""Conditions as people write them: what they mean, how they are refused, and that their boxes never
+overlap.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ SCHEMA = Schema.from_dict(
         "fields": [
             {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
             {"name": "sex", "type": "string", "constraints": {"enum": ["F", "M", "not said"]}},
-            {"name": "home town", "type": "string", "constraints": {"enum": ["Bergen", "it's", "and"]}},
+            {
+                "name": "home town",
+                "type": "string",
+                "constraints": {"enum": ["Bergen", "it's", "and"]},
+            },
             {"name": "married", "type": "boolean"},
             {"name": "flag", "type": "string", "constraints": {"enum": ["male", "female"]}},
         ],
@@ -45,10 +51,16 @@ def those(test: Any) -> set[tuple[int, ...]]:
         ("age < 30 AND NOT sex = F", lambda a, s, t, m, f: a < 2 and s != 0),
         ("age >= 30 or married", lambda a, s, t, m, f: a in (2, 3) or m == 1),
         ("not (age >= 30 or married)", lambda a, s, t, m, f: a not in (2, 3) and m == 0),
-        ("married or sex = M and age = MISSING", lambda a, s, t, m, f: m == 1 or (s == 1 and a == 4)),
+        (
+            "married or sex = M and age = MISSING",
+            lambda a, s, t, m, f: m == 1 or (s == 1 and a == 4),
+        ),
         ("sex in (F, 'not said')", lambda a, s, t, m, f: s != 1),
         ("sex = not said", lambda a, s, t, m, f: s == 2),
-        ("sex not in ('F', 'M') and home town == \"it's\"", lambda a, s, t, m, f: s == 2 and t == 1),
+        (
+            "sex not in ('F', 'M') and home town == \"it's\"",
+            lambda a, s, t, m, f: s == 2 and t == 1,
+        ),
         ("`home town` <> 'and'", lambda a, s, t, m, f: t != 2),
         ("home town = 'it''s'", lambda a, s, t, m, f: t == 1),
         ("not not married", lambda a, s, t, m, f: m == 1),
@@ -73,9 +85,19 @@ BINNED = Schema.from_dict(
         "fields": [
             {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
             {"name": "crp", "type": "number", "constraints": {"minimum": 0, "maximum": 100}},
-            {"name": "seen", "type": "datetime", "constraints": {"minimum": "2024-01-01", "maximum": "2024-12-31T23:59:59"}},
+            {
+                "name": "seen",
+                "type": "datetime",
+                "constraints": {"minimum": "2024-01-01", "maximum": "2024-12-31T23:59:59"},
+            },
         ],
-        "understudy": {"columns": {"age": {"bins": 10, "missing": True}, "crp": {"bins": 3}, "seen": {"resolution": "month"}}},
+        "understudy": {
+            "columns": {
+                "age": {"bins": 10, "missing": True},
+                "crp": {"bins": 3},
+                "seen": {"resolution": "month"},
+            }
+        },
     }
 )
 
@@ -95,7 +117,10 @@ BINNED = Schema.from_dict(
         ("crp >= 3", "its edges near 3 are 0 and 33.3333: ask for 'crp >= 33.3333'."),
         ("crp <= 33.3333", "ask for 'crp < 33.3333' or 'crp < 66.6667'"),
         ("crp = 33.3333", "ask for 'crp = 33.3333 to 66.6667'"),
-        ("seen < 2024-03-05", "ask for 'seen < 2024-03-01T00:00:00' or 'seen < 2024-04-01T00:00:00'"),
+        (
+            "seen < 2024-03-05",
+            "ask for 'seen < 2024-03-01T00:00:00' or 'seen < 2024-04-01T00:00:00'",
+        ),
     ],
 )
 def test_no_bin_is_split_and_the_edges_near_are_named(text: str, advice: str) -> None:
@@ -152,12 +177,24 @@ def test_too_many_alternatives_are_refused() -> None:
 
 
 ATOMS = st.sampled_from(
-    ["a = 0", "a != 1", "a in (0, 2)", "b < 2", "b >= 3", "b not in (1, 3)", "c", "c = 0", "a <= 1"],
+    [
+        "a = 0",
+        "a != 1",
+        "a in (0, 2)",
+        "b < 2",
+        "b >= 3",
+        "b not in (1, 3)",
+        "c",
+        "c = 0",
+        "a <= 1",
+    ],
 )
 TEXTS = st.recursive(
     ATOMS,
     lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(lambda t: f"({t[0]}) {t[1]} ({t[2]})"),
+        st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(
+            lambda t: f"({t[0]}) {t[1]} ({t[2]})"
+        ),
         inner.map(lambda t: f"not ({t})"),
     ),
     max_leaves=6,

@@ -73,7 +73,9 @@ class Uniform:
         return np.full(part.size, 1 / part.size)
 
     def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        return np.column_stack([rng.integers(0, size, count) for size in SMALL.shape]).astype(np.int32)
+        return np.column_stack([rng.integers(0, size, count) for size in SMALL.shape]).astype(
+            np.int32
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +98,9 @@ class Stingy(Independent):
         from understudy.players.product import Product
 
         half = MeasureAll(meter, one_way(brief.schema), rho=meter.left / 2)
-        return play(Product(brief.schema, meter.rows), half, rounds=1, watcher=watcher, schema=brief.schema)
+        return play(
+            Product(brief.schema, meter.rows), half, rounds=1, watcher=watcher, schema=brief.schema
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +124,10 @@ class Thawed(Independent):
     name: ClassVar[str] = ""
 
 
-@pytest.mark.parametrize(("kind", "what"), [(Ignorant, "learns"), (Stingy, "spends"), (Clinging, "closed"), (Thawed, "documented")])
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [(Ignorant, "learns"), (Stingy, "spends"), (Clinging, "closed"), (Thawed, "documented")],
+)
 def test_a_bad_mechanism_fails(kind: type[us.Mechanism], what: str) -> None:
     with pytest.raises((AssertionError, us.InputError), match=what):
         check_mechanism(kind)
@@ -133,15 +140,21 @@ class Understated(Marginal):
         return 1
 
 
-def test_a_query_class_that_understates_its_sensitivity_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("understudy.checks.part_from_dict", lambda data, schema: Understated.from_dict(data, schema))
+def test_a_query_class_that_understates_its_sensitivity_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "understudy.checks.part_from_dict", lambda data, schema: Understated.from_dict(data, schema)
+    )
     with pytest.raises(AssertionError, match="L2 squared"):
         check_query_class(Understated)
 
 
 class Forgetful(MemorySource):
     def count(self, column_sets: Sequence[tuple[int, ...]]) -> list[Counts]:
-        return [Counts(c.cells, np.maximum(c.values - 1, 0), c.keys) for c in super().count(column_sets)]
+        return [
+            Counts(c.cells, np.maximum(c.values - 1, 0), c.keys) for c in super().count(column_sets)
+        ]
 
 
 def test_a_source_that_miscounts_fails() -> None:
@@ -151,7 +164,14 @@ def test_a_source_that_miscounts_fails() -> None:
 
 # ---------------------------------------------------------------------- mechanisms x query classes x relations
 
-SMALL_SETTINGS = {"rounds": 3, "steps": 10, "latents": 20, "hidden": 16, "relaxed_rows": 20, "samples": 5}
+SMALL_SETTINGS = {
+    "rounds": 3,
+    "steps": 10,
+    "latents": 20,
+    "hidden": 16,
+    "relaxed_rows": 20,
+    "samples": 5,
+}
 EVERY_CLASS = {**query_classes(), EvenSums.kind: EvenSums}
 
 
@@ -164,7 +184,10 @@ def announced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         def load() -> type[EvenSums]:
             return EvenSums
 
-    monkeypatch.setattr("understudy.queries.workload.entry_points", lambda group: [Entry] if group == "understudy.queries" else [])
+    monkeypatch.setattr(
+        "understudy.queries.workload.entry_points",
+        lambda group: [Entry] if group == "understudy.queries" else [],
+    )
     query_classes.cache_clear()
     yield
     query_classes.cache_clear()
@@ -172,12 +195,16 @@ def announced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def quickly(name: str) -> us.Mechanism:
     kind = available_mechanisms()[name]
-    return kind(**{f.name: SMALL_SETTINGS[f.name] for f in fields(kind) if f.name in SMALL_SETTINGS})
+    return kind(
+        **{f.name: SMALL_SETTINGS[f.name] for f in fields(kind) if f.name in SMALL_SETTINGS}
+    )
 
 
 def crossed(mechanism: us.Mechanism, works: Iterable[us.Workload]) -> Counter[bool]:
     """How many requests were refused and served; whatever is neither fails."""
-    return Counter(check_crossing(mechanism, work, neighbours) for work in works for neighbours in Neighbours)
+    return Counter(
+        check_crossing(mechanism, work, neighbours) for work in works for neighbours in Neighbours
+    )
 
 
 def test_a_query_class_from_outside_passes_the_kit(announced: None) -> None:
@@ -185,9 +212,15 @@ def test_a_query_class_from_outside_passes_the_kit(announced: None) -> None:
 
 
 @pytest.mark.parametrize("name", available_mechanisms())
-def test_a_request_ends_in_a_sound_bundle_or_is_refused_before_a_charge(name: str, announced: None) -> None:
+def test_a_request_ends_in_a_sound_bundle_or_is_refused_before_a_charge(
+    name: str, announced: None
+) -> None:
     every = list(crossings(EVERY_CLASS))
-    covering = [work for work in every if work.spec.startswith(("pairs", "wide marginal", "wide even-sums", EvenSums.kind))]
+    covering = [
+        work
+        for work in every
+        if work.spec.startswith(("pairs", "wide marginal", "wide even-sums", EvenSums.kind))
+    ]
     assert {part.kind for work in covering for part in work} == set(EVERY_CLASS)
     found = crossed(quickly(name), covering)
     assert found[True] >= 4 and found.total() == 2 * len(covering)
@@ -201,20 +234,33 @@ def test_every_crossing_ends_in_a_sound_bundle_or_is_refused_before_a_charge(
 ) -> None:
     found = crossed(quickly(name), crossings(EVERY_CLASS, seed))
     assert found[True] >= 4
-    battery("crossings", found.total(), f"{found[True]} sound, {found[False]} refused before a charge")
+    battery(
+        "crossings", found.total(), f"{found[True]} sound, {found[False]} refused before a charge"
+    )
 
 
-@pytest.mark.parametrize("work", list(crossings({EvenSums.kind: EvenSums})), ids=lambda work: work.spec)
-def test_auto_serves_a_query_class_that_it_has_never_heard_of(work: us.Workload, announced: None) -> None:
+@pytest.mark.parametrize(
+    "work", list(crossings({EvenSums.kind: EvenSums})), ids=lambda work: work.spec
+)
+def test_auto_serves_a_query_class_that_it_has_never_heard_of(
+    work: us.Workload, announced: None
+) -> None:
     auto, _ = choose(Brief(schema=work.schema, workload=work, neighbours=Neighbours.REPLACE_ONE))
     assert check_crossing(auto, work, Neighbours.REPLACE_ONE)
 
 
 def test_queries_that_nobody_could_read_back_are_refused_before_a_charge() -> None:
-    (work, *_) = crossings({EvenSums.kind: EvenSums})
+    work, *_ = crossings({EvenSums.kind: EvenSums})
     ledger = ProcessLedger()
     with pytest.raises(us.NotSupported, match="even-sums could be asked but not read back"):
-        us.release(small_table(), schema=SMALL, epsilon=1, workload=work, mechanism="independent", ledger=ledger)
+        us.release(
+            small_table(),
+            schema=SMALL,
+            epsilon=1,
+            workload=work,
+            mechanism="independent",
+            ledger=ledger,
+        )
     assert not ledger.state.charges
 
 
@@ -234,8 +280,12 @@ def test_a_mechanism_that_refuses_too_late_fails() -> None:
 
 
 def test_a_release_that_does_not_verify_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("understudy.checks.verify", lambda folder: [Check("every row is sound", False, "planted")])
-    with pytest.raises(AssertionError, match=r"its own verify rejects it: every row is sound \(planted\)"):
+    monkeypatch.setattr(
+        "understudy.checks.verify", lambda folder: [Check("every row is sound", False, "planted")]
+    )
+    with pytest.raises(
+        AssertionError, match=r"its own verify rejects it: every row is sound \(planted\)"
+    ):
         check_crossing(Independent(), us.marginals(SMALL, k=2), Neighbours.REPLACE_ONE)
 
 
@@ -247,7 +297,9 @@ def test_nobody_goes_around_the_meter(tmp_path: Path) -> None:
     shutil.copytree(PACKAGE, tmp_path / "copy", ignore=shutil.ignore_patterns("__pycache__"))
     deep = tmp_path / "copy" / "mechanisms" / "mwem.py"
     deep.write_text(f"{deep.read_text()}\nimport understudy.sources.memory\n")
-    assert [door.split(":")[0] for door in side_doors(tmp_path / "copy")] == ["mechanisms/mwem.py"], "all of it was read"
+    assert [door.split(":")[0] for door in side_doors(tmp_path / "copy")] == [
+        "mechanisms/mwem.py"
+    ], "all of it was read"
 
 
 SIDE_DOORS = {

@@ -30,7 +30,9 @@ def people(folder: Path) -> None:
             "age": rng.integers(0, 100, 3000),
             "sex": rng.choice(["female", "male", "?"], 3000),
             "income": rng.integers(0, 150000, 3000),
-            "visited": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 730, 3000), unit="D"),
+            "visited": (
+                pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 730, 3000), unit="D")
+            ),
         }
     )
     frame.to_csv(folder / "patients.csv", index=False)
@@ -53,14 +55,18 @@ def test_the_page_on_workloads_runs(tmp_path: Path, capsys: pytest.CaptureFixtur
         {"name": "smoker", "type": "boolean"},
     ]
     fields += [
-        {"name": n, "type": "string", "constraints": {"enum": e}} for n, e in (("sex", ["female", "male"]), ("region", ["north", "south"]))
+        {"name": n, "type": "string", "constraints": {"enum": e}}
+        for n, e in (("sex", ["female", "male"]), ("region", ["north", "south"]))
     ]
     (tmp_path / "w.yaml").write_text(blocks("docs/workloads.md", "yaml")[0])
     work = us.Workload.load(tmp_path / "w.yaml", us.Schema.from_dict({"fields": fields}))
-    assert len(work.parts) == 1 + 4 + 1 and work.parts[-1].size == 5  # ten random triples of four columns are four
+    # ten random triples of four columns are four
+    assert len(work.parts) == 1 + 4 + 1 and work.parts[-1].size == 5
 
 
-def test_the_page_on_query_classes_runs_and_its_answers_are_near(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_on_query_classes_runs_and_its_answers_are_near(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {}
     for block in blocks("docs/queries.md", "python"):
@@ -68,8 +74,16 @@ def test_the_page_on_query_classes_runs_and_its_answers_are_near(tmp_path: Path,
     people, single = namespace["people"], namespace["single"]
     literals = np.column_stack([people[:, 0] == 9, people[:, 1] == 0, people[:, 2] == 1])
     held = literals.sum(axis=1)
-    truth = [held == 3, held > 0, held > 1, held % 2 == 0, ~(literals[:, 0] & literals[:, 1]), literals[:, 1] & ~literals[:, 2]]
-    assert np.abs(single - np.mean(truth, axis=1)).max() < 0.15  # the last mechanism's, at epsilon 2
+    truth = [
+        held == 3,
+        held > 0,
+        held > 1,
+        held % 2 == 0,
+        ~(literals[:, 0] & literals[:, 1]),
+        literals[:, 1] & ~literals[:, 2],
+    ]
+    # the last mechanism's, at epsilon 2
+    assert np.abs(single - np.mean(truth, axis=1)).max() < 0.15
 
 
 def test_the_page_on_wide_tables_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,14 +93,20 @@ def test_the_page_on_wide_tables_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     assert unsound(tmp_path / "films") == []
 
 
-def test_the_page_on_learning_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_on_learning_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     people(tmp_path)
     namespace: dict[str, Any] = {}
     for block in blocks("docs/learning.md", "python"):
         exec(compile(block, "docs/learning.md", "exec", dont_inherit=True), namespace)
     said = capsys.readouterr().out
-    assert said.startswith("a and not c\n") and "x0 and not x2 unconditional" in said and "206 242" in said
+    assert (
+        said.startswith("a and not c\n")
+        and "x0 and not x2 unconditional" in said
+        and "206 242" in said
+    )
     (tmp_path / "rule.json").unlink()
     (line,) = blocks("docs/learning.md", "sh")
     result = CliRunner().invoke(main, shlex.split(line)[1:])
@@ -119,7 +139,13 @@ def test_the_pages_that_the_readme_names_exist() -> None:
 
 def test_the_page_on_security_names_what_counts_and_the_version_that_is_supported() -> None:
     page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-    classes = "undercharged event", "look before the charge", "a message, a log or a file", "ledger that undercounts", "accepting a forged"
+    classes = (
+        "undercharged event",
+        "look before the charge",
+        "a message, a log or a file",
+        "ledger that undercounts",
+        "accepting a forged",
+    )
     assert all(re.search(rf"^\| \*\*.*{words}", page, re.M) for words in classes)
     assert "](SECURITY.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#:]+)\)", page):
@@ -139,7 +165,12 @@ def test_every_numbered_claim_has_its_proof() -> None:
     """The meter's docstrings point at sections of PROOFS.md that exist."""
     room = ROOT / "src/understudy/privacy"
     proofs = (room / "PROOFS.md").read_text()
-    cited = set(re.findall(r"\((?:PROOFS\.md, )?([AMNL]\d+)\)|PROOFS\.md, ([AMNL]\d+)", "".join(f.read_text() for f in room.glob("*.py"))))
+    cited = set(
+        re.findall(
+            r"\((?:PROOFS\.md, )?([AMNL]\d+)\)|PROOFS\.md, ([AMNL]\d+)",
+            "".join(f.read_text() for f in room.glob("*.py")),
+        )
+    )
     sections = {a or b for a, b in cited}
     assert {"M1", "M2", "M3", "N3", "N4"} <= sections
     for section in sections:

@@ -1,4 +1,6 @@
-"""Private rules as estimators of scikit-learn: its own checks, planted concepts, and silence about cells."""
+"""Private rules as estimators of scikit-learn: its own checks, planted concepts, and silence about
+cells.
+"""
 
 from __future__ import annotations
 
@@ -41,24 +43,41 @@ KINDS = (
 )
 SECRET = "s3cr3t-cell"
 
-NO_ERROR_FOR_A_CELL = "whether a fit raises must not depend on anybody's cell, so cells that are no numbers count as 0"
-NO_ERROR_FOR_A_LABEL = "whether a fit raises must not depend on anybody's label, so whatever is not the second class is the first"
-TWO_FITS_DIFFER = "it wants two fits to agree, and among equally good rules each fit draws one at random"
+NO_ERROR_FOR_A_CELL = (
+    "whether a fit raises must not depend on anybody's cell, so cells that are no numbers count"
+    " as 0"
+)
+NO_ERROR_FOR_A_LABEL = (
+    "whether a fit raises must not depend on anybody's label, so whatever is not the second class"
+    " is the first"
+)
+TWO_FITS_DIFFER = (
+    "it wants two fits to agree, and among equally good rules each fit draws one at random"
+)
 EXPECTED_FAILED_CHECKS = {
     "check_complex_data": NO_ERROR_FOR_A_CELL,
     "check_dtype_object": NO_ERROR_FOR_A_CELL,
     "check_supervised_y_no_nan": NO_ERROR_FOR_A_LABEL,
     "check_classifiers_regression_target": NO_ERROR_FOR_A_LABEL,
     "check_classifier_not_supporting_multiclass": NO_ERROR_FOR_A_LABEL,
-    "check_classifiers_classes": "the classes are public and given beforehand; reading them from y would cost privacy",
-    "check_class_weight_classifiers": "costs are whole numbers from 1, which exact counting needs; the check asks for 0.0001",
+    "check_classifiers_classes": (
+        "the classes are public and given beforehand; reading them from y would cost privacy"
+    ),
+    "check_class_weight_classifiers": (
+        "costs are whole numbers from 1, which exact counting needs; the check asks for 0.0001"
+    ),
     "check_supervised_y_2d": TWO_FITS_DIFFER,
     "check_classifier_data_not_an_array": TWO_FITS_DIFFER,
-    "check_classifiers_one_label": "rules that are equally good on few rows may differ on others, and one is drawn at random",
+    "check_classifiers_one_label": (
+        "rules that are equally good on few rows may differ on others, and one is drawn at random"
+    ),
 }
 
 
-@parametrize_with_checks([kind(epsilon=100, width=2) for kind in KINDS], expected_failed_checks=lambda _: EXPECTED_FAILED_CHECKS)
+@parametrize_with_checks(
+    [kind(epsilon=100, width=2) for kind in KINDS],
+    expected_failed_checks=lambda _: EXPECTED_FAILED_CHECKS,
+)
 def test_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -91,11 +110,17 @@ def test_a_planted_concept_is_found(kind: type[PrivateRuleClassifier]) -> None:
     found = kind(epsilon=1, width=4 if kind.rules == "halfspaces" else None).fit(x, y)
     assert found.score(x, y) >= 0.95 * best
     assert found.guarantee_["reads"] == "unconditional" and found.mistakes_ is None
-    assert found.words_ == found.learned_.words and found.rule_ == found.learned_.rule and found.classes_.tolist() == [0, 1]
+    assert (
+        found.words_ == found.learned_.words
+        and found.rule_ == found.learned_.rule
+        and found.classes_.tolist() == [0, 1]
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_solver_finds_it_too_and_the_guarantee_says_what_it_rests_on(kind: type[PrivateRuleClassifier]) -> None:
+def test_a_solver_finds_it_too_and_the_guarantee_says_what_it_rests_on(
+    kind: type[PrivateRuleClassifier],
+) -> None:
     x, _ = planted(kind.rules)
     a, b = x[:, 1], x[:, 4]
     y = {"conjunctions": a & b, "parities": a ^ b}.get(kind.rules, a | b)
@@ -106,7 +131,9 @@ def test_a_solver_finds_it_too_and_the_guarantee_says_what_it_rests_on(kind: typ
 
 def test_with_a_certifier_of_our_own_nothing_has_to_be_believed() -> None:
     x, y = planted("conjunctions")
-    found = PrivateConjunctionClassifier(epsilon=20, width=3, method="rspm", certifier="listing").fit(x, y)
+    found = PrivateConjunctionClassifier(
+        epsilon=20, width=3, method="rspm", certifier="listing"
+    ).fit(x, y)
     assert found.guarantee_["reads"] == "unconditional" and found.words_ == "x1 and x4 and not x3"
 
 
@@ -114,12 +141,21 @@ def test_names_of_columns_and_the_report() -> None:
     x, y = planted("conjunctions")
     frame = pd.DataFrame(x, columns=["a", "label", "c", "d = 1", "e", "f", "g", "h"])
     found = PrivateConjunctionClassifier(epsilon=1, report=0.2).fit(frame, y)
-    assert found.words_ == "label and e and not d = 1" and list(found.feature_names_in_) == list(frame.columns)
-    assert found.mistakes_ is not None and found.mistakes_["low"] < found.mistakes_["share"] < found.mistakes_["high"]
-    assert abs(found.mistakes_["share"] - (1 - found.score(frame, y))) < 0.02  # of 5,000 rows: 20 scales of its noise
+    assert found.words_ == "label and e and not d = 1" and list(found.feature_names_in_) == list(
+        frame.columns
+    )
+    assert (
+        found.mistakes_ is not None
+        and found.mistakes_["low"] < found.mistakes_["share"] < found.mistakes_["high"]
+    )
+    # of 5,000 rows: 20 scales of its noise
+    assert abs(found.mistakes_["share"] - (1 - found.score(frame, y))) < 0.02
     assert np.array_equal(found.learned_.predict(frame), found.predict(frame) == 1)
     assert np.array_equal(
-        PrivateConjunctionClassifier(epsilon=20).fit(pl.DataFrame(frame), pl.Series(y)).predict(frame), found.predict(frame)
+        PrivateConjunctionClassifier(epsilon=20)
+        .fit(pl.DataFrame(frame), pl.Series(y))
+        .predict(frame),
+        found.predict(frame),
     )
     with pytest.raises(ValueError, match="feature names"):
         found.predict(frame[list(reversed(frame.columns))])
@@ -138,7 +174,9 @@ def test_labels_are_the_classes_given_as_numbers_or_as_text() -> None:
     ):
         found = PrivateConjunctionClassifier(epsilon=20, classes=classes).fit(x, labels)
         assert found.words_ == "x1 and x4 and not x3"
-        assert found.classes_.tolist() == list(classes) and set(found.predict(x).tolist()) == set(classes)
+        assert found.classes_.tolist() == list(classes) and set(found.predict(x).tolist()) == set(
+            classes
+        )
 
 
 def test_costs_tilt_the_rule() -> None:
@@ -146,7 +184,9 @@ def test_costs_tilt_the_rule() -> None:
     x = rng.integers(0, 2, (4000, 3))
     y = (rng.random(4000) < np.where(x[:, 0] == 1, 0.4, 0.05)).astype(int)
     assert PrivateConjunctionClassifier(epsilon=10, width=2).fit(x, y).predict(x).sum() == 0
-    found = PrivateConjunctionClassifier(epsilon=10, width=1, class_weight={1: np.int64(3)}).fit(x, y)
+    found = PrivateConjunctionClassifier(epsilon=10, width=1, class_weight={1: np.int64(3)}).fit(
+        x, y
+    )
     assert found.words_ == "x0" and found.learned_.task.costs == (1, 3)
 
 
@@ -154,10 +194,16 @@ def test_costs_tilt_the_rule() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_parameters_can_be_listed_set_and_cloned(kind: type[PrivateRuleClassifier], tmp_path: Path) -> None:
+def test_parameters_can_be_listed_set_and_cloned(
+    kind: type[PrivateRuleClassifier], tmp_path: Path
+) -> None:
     made = kind(epsilon=0.5, classes=("no", "yes"), ledger=FileLedger(tmp_path / "l.jsonl"))
     copy = clone(made)
-    assert copy.get_params().keys() == made.get_params().keys() and copy.epsilon == 0.5 and copy.classes == ("no", "yes")
+    assert (
+        copy.get_params().keys() == made.get_params().keys()
+        and copy.epsilon == 0.5
+        and copy.classes == ("no", "yes")
+    )
     assert copy.set_params(width=3, method="rspm").get_params()["width"] == 3
     assert ("bias" in made.get_params()) == (kind is PrivateHalfspaceClassifier)
 
@@ -167,7 +213,12 @@ def test_in_a_pipeline_behind_a_binarizer() -> None:
     ages = rng.uniform(0, 100, (5000, 2))
     y = (ages[:, 0] >= 50).astype(int)
     cut = KBinsDiscretizer(n_bins=2, encode="onehot-dense", strategy="uniform")
-    assert make_pipeline(cut, PrivateConjunctionClassifier(epsilon=1, width=2)).fit(ages, y).score(ages, y) > 0.95
+    assert (
+        make_pipeline(cut, PrivateConjunctionClassifier(epsilon=1, width=2))
+        .fit(ages, y)
+        .score(ages, y)
+        > 0.95
+    )
 
 
 def test_every_fit_is_charged_and_folds_are_fits(tmp_path: Path) -> None:
@@ -182,7 +233,23 @@ def test_every_fit_is_charged_and_folds_are_fits(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- cells
 
 
-BAD = [np.nan, None, SECRET, "", "\ud800", b"\x00", np.inf, -np.inf, 10**400, 1 + 2j, np.datetime64("NaT"), pd.NA, object(), [1, 2], {}]
+BAD = [
+    np.nan,
+    None,
+    SECRET,
+    "",
+    "\ud800",
+    b"\x00",
+    np.inf,
+    -np.inf,
+    10**400,
+    1 + 2j,
+    np.datetime64("NaT"),
+    pd.NA,
+    object(),
+    [1, 2],
+    {},
+]
 
 
 class Breaks:
@@ -208,15 +275,21 @@ def test_a_bad_cell_never_raises_and_changes_nobody_else(cell: Any) -> None:
 
 def test_a_text_that_turned_a_whole_table_into_text_does_no_harm() -> None:
     x, y = planted("conjunctions")
-    turned = np.array([[SECRET, *row[1:]] if i == 0 else list(row) for i, row in enumerate(x.tolist())])
+    turned = np.array(
+        [[SECRET, *row[1:]] if i == 0 else list(row) for i, row in enumerate(x.tolist())]
+    )
     assert turned.dtype.kind == "U"
     found = PrivateConjunctionClassifier(epsilon=20).fit(turned, y)
-    assert found.words_ == "x1 and x4 and not x3" and np.array_equal(found.predict(turned)[1:], found.predict(x)[1:])
+    assert found.words_ == "x1 and x4 and not x3" and np.array_equal(
+        found.predict(turned)[1:], found.predict(x)[1:]
+    )
 
 
 def test_a_number_is_a_yes_above_one_half() -> None:
     x, _ = planted("conjunctions", 2000)
-    found = PrivateConjunctionClassifier(epsilon=50, width=1, signed=False).fit(x[:, [1, 2]], x[:, 1])
+    found = PrivateConjunctionClassifier(epsilon=50, width=1, signed=False).fit(
+        x[:, [1, 2]], x[:, 1]
+    )
     cells = np.array([[0.5], [np.nextafter(0.5, 1)], [1], [7], [-1], [0]])
     assert found.predict(np.hstack([cells, cells])).tolist() == [0, 1, 1, 1, 0, 0]
     hidden = np.ma.masked_array(np.ones((2, 2)), mask=[[True, False], [False, False]])
@@ -290,7 +363,9 @@ def test_a_limit_is_kept(tmp_path: Path) -> None:
             made.fit(x, y)
 
 
-def test_without_scikit_learn_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_scikit_learn_one_line_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     real = builtins.__import__
 
     def missing(name: str, *args: Any, **options: Any) -> Any:
@@ -305,7 +380,9 @@ def test_without_scikit_learn_one_line_says_what_to_install(monkeypatch: pytest.
 
 
 def test_a_cell_that_is_a_list_is_a_no_and_changes_no_other() -> None:
-    """NumPy would make a third dimension of cells that are all lists, and a table of one dimension of most."""
+    """NumPy would make a third dimension of cells that are all lists, and a table of one dimension
+    of most.
+    """
     plain: list[list[Any]] = [[1, 0], [0, 1], [1, 1]]
     odd = [*plain[:2], [[1, 2], 1]]
     assert bits_of(columns_of(plain)).tolist() == [[1, 0], [0, 1], [1, 1]]

@@ -26,7 +26,13 @@ def law(table: ScoreTable, scores: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("rho", "top"), [(Fraction(1, 5), 40), (Fraction(1, 10**6), 48842), (Fraction(2, 10**4), 10**6), (Fraction(8), 3000)]
+    ("rho", "top"),
+    [
+        (Fraction(1, 5), 40),
+        (Fraction(1, 10**6), 48842),
+        (Fraction(2, 10**4), 10**6),
+        (Fraction(8), 3000),
+    ],
 )
 def test_weights_are_right_to_64_bits(rho: Fraction, top: int) -> None:
     getcontext().prec = 2500
@@ -40,9 +46,16 @@ def test_weights_are_right_to_64_bits(rho: Fraction, top: int) -> None:
         assert abs(Decimal(w) / Decimal(weights[-1]) / exact - 1) < Decimal(2) ** -62
 
 
-@pytest.mark.parametrize(("rho", "sensitivity", "top"), [(Fraction(1, 200), 2 * 10**6, 2 * 10**12), (Fraction(5), 2**20, 2**41)])
-def test_large_weights_of_candidates_do_not_make_large_tables(rho: Fraction, sensitivity: int, top: int) -> None:
-    """A million rows and a weight of a million: right to 64 bits from tables of megabytes, not gigabytes."""
+@pytest.mark.parametrize(
+    ("rho", "sensitivity", "top"),
+    [(Fraction(1, 200), 2 * 10**6, 2 * 10**12), (Fraction(5), 2**20, 2**41)],
+)
+def test_large_weights_of_candidates_do_not_make_large_tables(
+    rho: Fraction, sensitivity: int, top: int
+) -> None:
+    """A million rows and a weight of a million: right to 64 bits from tables of megabytes, not
+    gigabytes.
+    """
     table = ScoreTable.within(rho, sensitivity, top)
     scores = np.unique(np.r_[0, 1, table.top - 1, np.linspace(0, table.top, 7).astype(np.int64)])
     tracemalloc.start()
@@ -68,7 +81,9 @@ def test_scores_beyond_the_cap_tie_and_nothing_sharper_is_drawn() -> None:
 
 
 def test_the_charge_covers_the_law_and_is_tight() -> None:
-    """Renyi divergence <= a*rho for all score pairs that differ by the sensitivity; a +-1 pair attains it."""
+    """Renyi divergence <= a*rho for all score pairs that differ by the sensitivity; a +-1 pair
+    attains it.
+    """
     rng = np.random.default_rng(0)
     for rho in (Fraction(1, 1000), Fraction(1, 50), Fraction(1, 2)):
         table = ScoreTable.within(rho, 1, 200)
@@ -96,7 +111,9 @@ def test_draws_follow_the_law_and_no_other(battery: Callable[[str, int, str], No
     assert statistic < big.sum() + 8 * math.sqrt(2 * big.sum())
     for off in (Fraction(9, 10), Fraction(11, 10)):
         other = law(ScoreTable.at(off * table.kappa, 30), scores) * 400_000
-        assert ((counts[big] - other[big]) ** 2 / other[big]).sum() > big.sum() + 8 * math.sqrt(2 * big.sum())
+        assert ((counts[big] - other[big]) ** 2 / other[big]).sum() > big.sum() + 8 * math.sqrt(
+            2 * big.sum()
+        )
     battery("sampler fit", 1, "exponential mechanism: the law passes, 10% off fails")
 
 
@@ -108,7 +125,8 @@ def test_a_multiplied_score_gets_a_gentler_table() -> None:
 
 def test_the_table_depends_on_public_numbers_only() -> None:
     """The law in counts is the same for any n: scores are rows, not shares."""
-    near, far = ScoreTable.within(Fraction(1, 10), 1, 500), ScoreTable.within(Fraction(1, 10), 1, 2000)
+    near = ScoreTable.within(Fraction(1, 10), 1, 500)
+    far = ScoreTable.within(Fraction(1, 10), 1, 2000)
     scores = np.array([10, 12, 400])
     assert np.allclose(law(near, scores), law(far, scores), rtol=1e-12)
 
@@ -118,8 +136,12 @@ def test_too_little_budget_is_a_sentence() -> None:
         ScoreTable.within(Fraction(1, 10**40), 1, 100)
 
 
-def peeled_law(table: ScoreTable, scores: np.ndarray, draws: int) -> dict[tuple[int, ...], Fraction]:
-    """The law of distinct draws by its definition, in rationals: each draw from what the last ones left."""
+def peeled_law(
+    table: ScoreTable, scores: np.ndarray, draws: int
+) -> dict[tuple[int, ...], Fraction]:
+    """The law of distinct draws by its definition, in rationals: each draw from what the last ones
+    left.
+    """
     weights = [table.weights(np.array([u]))[0] for u in scores]
     found = {}
     for order in itertools.permutations(range(len(scores)), draws):
@@ -143,7 +165,11 @@ def test_distinct_draws_are_peeled(draws: int) -> None:
         seen[tuple(draw(noise, scores, table, draws, distinct=True).tolist())] += 1
 
     def statistic(law: dict[tuple[int, ...], Fraction]) -> float:
-        return sum((seen[o] - runs * float(p)) ** 2 / (runs * float(p)) for o, p in law.items() if runs * p > 5)
+        return sum(
+            (seen[o] - runs * float(p)) ** 2 / (runs * float(p))
+            for o, p in law.items()
+            if runs * p > 5
+        )
 
     limit = len(expected) + 8 * math.sqrt(2 * len(expected))
     assert statistic(expected) < limit
@@ -167,7 +193,9 @@ def test_the_charge_covers_distinct_draws() -> None:
     charged, worst = float(table.log_weight_shift(1)) ** 2, 0.0
     base = np.array([float(p) for p in peeled_law(table, np.array([5, 6, 6, 5]), 2).values()])
     for move in itertools.product((-1, 0, 1), repeat=4):
-        other = np.array([float(p) for p in peeled_law(table, np.array([5, 6, 6, 5]) + move, 2).values()])
+        other = np.array(
+            [float(p) for p in peeled_law(table, np.array([5, 6, 6, 5]) + move, 2).values()]
+        )
         for a in ORDERS:
             assert renyi(base, other, a) <= a * charged * (1 + 1e-9)
             worst = max(worst, renyi(base, other, a) / (a * charged))

@@ -1,7 +1,8 @@
-"""Faults of everything around a release: processes killed, power lost, disks full, clocks wrong, ledgers damaged, solvers broken, Ctrl-C.
+"""Faults of everything around a release: processes killed, power lost, disks full, clocks wrong,
+ledgers damaged, solvers broken, Ctrl-C.
 
-Whatever happens, the ledger never counts less than was granted, nothing is looked at before its charge is on disk, and what is not a whole
-release is not taken for one.
+Whatever happens, the ledger never counts less than was granted, nothing is looked at before its
+charge is on disk, and what is not a whole release is not taken for one.
 """
 
 from __future__ import annotations
@@ -37,7 +38,14 @@ from understudy import paths
 from understudy.bundle.release import Release
 from understudy.checks import SMALL, small_table
 from understudy.cli import main as cli_module
-from understudy.errors import BundleError, LedgerDamaged, NotCertified, ParameterError, ReleaseFailed, UnderstudyError
+from understudy.errors import (
+    BundleError,
+    LedgerDamaged,
+    NotCertified,
+    ParameterError,
+    ReleaseFailed,
+    UnderstudyError,
+)
 from understudy.learning.certifiers import Cpsat
 from understudy.learning.learn import learn
 from understudy.mechanisms.dualquery import DualQuery
@@ -78,7 +86,9 @@ def run(*words: str) -> Result:
     return CliRunner(env={"COLUMNS": "300"}).invoke(cli_module.main, list(words))
 
 
-def words_of(table: Path, out: str = "out", mechanism: str = "mwem", **parameters: int) -> list[str]:
+def words_of(
+    table: Path, out: str = "out", mechanism: str = "mwem", **parameters: int
+) -> list[str]:
     settings = [f"--set={name}={value}" for name, value in (parameters or {"rounds": 3}).items()]
     schema, folder = str(table.with_name("schema.json")), str(table.with_name(out))
     return [
@@ -117,7 +127,9 @@ class Nursery:
         script = str(Path(__file__).with_name("nursery.py"))
         # The tests' own path first, so that a checkout is tested and not what is installed.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        self.process = subprocess.Popen([sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        self.process = subprocess.Popen(
+            [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        )
 
     def ask(self, *words: object) -> None:
         assert self.process.stdin is not None
@@ -141,11 +153,16 @@ def nursery() -> Iterator[Nursery]:
     started.close()
 
 
-@pytest.mark.parametrize(("instants", "seed"), [(20, 0), *(pytest.param(50, seed, marks=pytest.mark.slow) for seed in range(1, 5))])
+@pytest.mark.parametrize(
+    ("instants", "seed"),
+    [(20, 0), *(pytest.param(50, seed, marks=pytest.mark.slow) for seed in range(1, 5))],
+)
 def test_killed_at_any_instant_of_a_release_the_ledger_has_what_was_looked_at(
     instants: int, seed: int, table: Path, nursery: Nursery, battery: Note
 ) -> None:
-    """Half of the instants by the clock, over the whole life; half by the line, inside the ledger and the writer of bundles."""
+    """Half of the instants by the clock, over the whole life; half by the line, inside the ledger
+    and the writer of bundles.
+    """
     ledger, chance = ledger_of(table), random.Random(seed)
     nursery.ask("run", table, ledger.path, table.with_name("warm"), 0)
     assert nursery.answer().endswith("PB")
@@ -167,7 +184,9 @@ def test_killed_at_any_instant_of_a_release_the_ledger_has_what_was_looked_at(
         granted = before  # written and killed before it could say so: spent for ever, too
         assert is_whole(folder) or "B" not in said
     state = ledger.read()
-    assert state.spent.rho == granted * PRICE and all((stages["S"], stages["L"], stages["P"] + stages["B"])), stages
+    assert state.spent.rho == granted * PRICE and all(
+        (stages["S"], stages["L"], stages["P"] + stages["B"])
+    ), stages
     unfinished = sum(charge.ended is None for charge in state.charges)
     assert 0 < unfinished < granted
     us.release(str(table), schema=SMALL, **QUICK, ledger=ledger).save(table.with_name("after"))
@@ -186,15 +205,25 @@ STAGES = ("before a charge", "just after it", "in the play", "writing the bundle
 
 
 def started(words: list[str]) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "COLUMNS": "300"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "COLUMNS": "300",
+    }
     code = "import sys; from understudy.cli.main import main; main(sys.argv[1:])"
     return subprocess.Popen(
-        [sys.executable, "-c", code, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment, preexec_fn=heeds_ctrl_c
+        [sys.executable, "-c", code, *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment,
+        preexec_fn=heeds_ctrl_c,
     )
 
 
 def heeds_ctrl_c() -> None:
-    """A shell starts what runs in its background deaf to SIGINT, and children inherit that: these must hear it."""
+    """A shell starts what runs in its background deaf to SIGINT, and children inherit that: these
+    must hear it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -206,24 +235,34 @@ def wait_for_charge(ledger: FileLedger, process: subprocess.Popen[bytes], more: 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_it_says_how_much_is_spent_and_where_that_is_written(number: int, table: Path) -> None:
+def test_interrupted_it_says_how_much_is_spent_and_where_that_is_written(
+    number: int, table: Path
+) -> None:
     process = started(words_of(table, rounds=2_000))
     wait_for_charge(ledger_of(table), process, 0.3)
     process.send_signal(number)
     errors = process.communicate()[1].decode()
     assert process.returncode == 130
-    assert "Interrupted. The release had begun: its whole budget (epsilon 1, delta 1e-06) counts as spent" in errors
+    assert (
+        "Interrupted. The release had begun: its whole budget (epsilon 1, delta 1e-06) counts as"
+        " spent" in errors
+    )
     assert "t.csv.ledger.jsonl" in errors and "Traceback" not in errors
     assert "ended early" in run("budget", str(table)).stdout and not table.with_name("out").exists()
 
 
-NETWORKS = {"querygan": {"rounds": 400, "steps": 2_000}, "generator": {"rounds": 50, "steps": 20_000}}
+NETWORKS = {
+    "querygan": {"rounds": 400, "steps": 2_000},
+    "generator": {"rounds": 50, "steps": 20_000},
+}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", NETWORKS)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_networks_stopped_while_they_train_have_spent_their_budget(mechanism: str, number: int, table: Path, battery: Note) -> None:
+def test_networks_stopped_while_they_train_have_spent_their_budget(
+    mechanism: str, number: int, table: Path, battery: Note
+) -> None:
     process = started(words_of(table, mechanism=mechanism, **NETWORKS[mechanism]))
     wait_for_charge(ledger_of(table), process, 3.0)
     process.send_signal(number)
@@ -235,14 +274,20 @@ def test_networks_stopped_while_they_train_have_spent_their_budget(mechanism: st
         assert charge.ended is None and "begun and not finished" in shown
         battery("kill -9", 1, f"{mechanism} killed while its network trained")
     else:
-        assert process.returncode == 130 and "epsilon 1, delta 1e-06" in errors and "ended early" in shown
+        assert (
+            process.returncode == 130
+            and "epsilon 1, delta 1e-06" in errors
+            and "ended early" in shown
+        )
         battery("Ctrl-C", 1, f"{mechanism} interrupted while its network trained")
 
 
 # ---------------------------------------------------------------------- several processes
 
 
-@pytest.mark.parametrize(("processes", "charges"), [(2, 6), pytest.param(8, 40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("processes", "charges"), [(2, 6), pytest.param(8, 40, marks=pytest.mark.slow)]
+)
 def test_processes_that_release_from_one_table_are_granted_its_budget_and_no_more(
     processes: int, charges: int, table: Path, battery: Note
 ) -> None:
@@ -257,8 +302,14 @@ def test_processes_that_release_from_one_table_are_granted_its_budget_and_no_mor
     assert sum(text.count("R") for text in said) == sum(text.count("P") for text in said) == charges
     assert all(text.endswith("X") and "E" not in text for text in said)
     state = ledger.read()
-    assert len(state.charges) == charges and all(charge.ended == ledger_module.MADE for charge in state.charges)
-    battery("concurrency", charges, f"real releases by {processes} processes from a budget for exactly as many")
+    assert len(state.charges) == charges and all(
+        charge.ended == ledger_module.MADE for charge in state.charges
+    )
+    battery(
+        "concurrency",
+        charges,
+        f"real releases by {processes} processes from a budget for exactly as many",
+    )
 
 
 # ---------------------------------------------------------------------- power loss
@@ -315,39 +366,57 @@ def test_after_power_was_lost_at_any_moment_the_ledger_counts_what_was_granted_o
     tears: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, battery: Note
 ) -> None:
     states = list(states_of(tmp_path, tears))
-    monkeypatch.setattr(os, "fsync", lambda fd: None)  # the states are files already; waiting for the disk would prove nothing
+    # the states are files already; waiting for the disk would prove nothing
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
     found = Counter(under_counts(tmp_path / "after.jsonl", *state) for state in states)
     assert not [what for what in found if what.startswith("LOST")], found
     assert found["read"] > found["refused"] > 0 and found["gone"]
-    battery("power loss", len(states), f"states of the disk: {found['read']} read with every granted charge, {found['refused']} refused")
+    battery(
+        "power loss",
+        len(states),
+        f"states of the disk: {found['read']} read with every granted charge, {found['refused']}"
+        " refused",
+    )
 
 
 @pytest.mark.parametrize("broken", ["no sync of the file", "no sync of the folder"])
-def test_the_model_of_a_disk_sees_a_ledger_that_does_not_wait_for_it(broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_of_a_disk_sees_a_ledger_that_does_not_wait_for_it(
+    broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if broken == "no sync of the folder":
         monkeypatch.setattr(chain_module, "sync_folder", lambda folder: None)
     else:
         real = os.fsync
-        monkeypatch.setattr(os, "fsync", lambda fd: real(fd) if os.path.isdir(f"/proc/self/fd/{fd}") else None)
+        monkeypatch.setattr(
+            os, "fsync", lambda fd: real(fd) if os.path.isdir(f"/proc/self/fd/{fd}") else None
+        )
         # The recorder wraps whatever is there: of files it would note a sync that never was.
         recorded = Recorder.watch
 
         def honest(self: Recorder, patch: pytest.MonkeyPatch) -> None:
             recorded(self, patch)
             noted = os.fsync
-            patch.setattr(os, "fsync", lambda fd: noted(fd) if os.path.isdir(f"/proc/self/fd/{fd}") else None)
+            patch.setattr(
+                os, "fsync", lambda fd: noted(fd) if os.path.isdir(f"/proc/self/fd/{fd}") else None
+            )
 
         monkeypatch.setattr(Recorder, "watch", honest)
-    assert any(under_counts(tmp_path / "after.jsonl", *state).startswith("LOST") for state in states_of(tmp_path, 4))
+    assert any(
+        under_counts(tmp_path / "after.jsonl", *state).startswith("LOST")
+        for state in states_of(tmp_path, 4)
+    )
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove-one"])
-def test_a_charge_is_on_disk_before_the_first_look_at_a_cell(neighbours: str, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_charge_is_on_disk_before_the_first_look_at_a_cell(
+    neighbours: str, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger = ledger_of(table)
     recorder, count = Recorder(ledger.path), DelimitedSource.count
 
     def looked(self: Any, column_sets: Any) -> Any:
-        if any(column_sets) or neighbours == "add-remove-one":  # under replace-one the number of rows is public
+        # under replace-one the number of rows is public
+        if any(column_sets) or neighbours == "add-remove-one":
             recorder.done.append(Did("look"))
         return count(self, column_sets)
 
@@ -360,7 +429,13 @@ def test_a_charge_is_on_disk_before_the_first_look_at_a_cell(neighbours: str, ta
 
 # ---------------------------------------------------------------------- disks that refuse
 
-REFUSALS = {"full": errno.ENOSPC, "broken": errno.EIO, "read-only": errno.EROFS, "over quota": errno.EDQUOT, "not allowed": errno.EACCES}
+REFUSALS = {
+    "full": errno.ENOSPC,
+    "broken": errno.EIO,
+    "read-only": errno.EROFS,
+    "over quota": errno.EDQUOT,
+    "not allowed": errno.EACCES,
+}
 
 
 def fails(number: int) -> Callable[..., Any]:
@@ -371,7 +446,9 @@ def fails(number: int) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("why", REFUSALS)
-@pytest.mark.parametrize("step", ["open", "flock", "read", "write", "half a write", "fsync of the folder", "fsync"])
+@pytest.mark.parametrize(
+    "step", ["open", "flock", "read", "write", "half a write", "fsync of the folder", "fsync"]
+)
 @pytest.mark.parametrize("first", [True, False])
 def test_a_ledger_that_cannot_be_written_stops_a_release_before_any_cell_is_looked_at(
     step: str, why: str, first: bool, table: Path, monkeypatch: pytest.MonkeyPatch, battery: Note
@@ -387,29 +464,59 @@ def test_a_ledger_that_cannot_be_written_stops_a_release_before_any_cell_is_look
 
     with monkeypatch.context() as patch:
         if step == "open":
-            patch.setattr(os, "open", lambda path, *a, **k: fails(number)() if path == ledger.path else real_open(path, *a, **k))
+            patch.setattr(
+                os,
+                "open",
+                lambda path, *a, **k: (
+                    fails(number)() if path == ledger.path else real_open(path, *a, **k)
+                ),
+            )
         elif step == "flock":
             patch.setattr(fcntl, "flock", fails(number))
         elif step == "read":
             patch.setattr(os, "read", fails(number))
         elif step == "write":
-            patch.setattr(os, "write", lambda fd, data: fails(number)() if is_ledger(fd) else real_write(fd, data))
+            patch.setattr(
+                os,
+                "write",
+                lambda fd, data: fails(number)() if is_ledger(fd) else real_write(fd, data),
+            )
         elif step == "half a write":
             halves = iter([True])
-            patch.setattr(os, "write", lambda fd, data: real_write(fd, data[:50]) if next(halves, False) else fails(number)())
+            patch.setattr(
+                os,
+                "write",
+                lambda fd, data: (
+                    real_write(fd, data[:50]) if next(halves, False) else fails(number)()
+                ),
+            )
         elif step == "fsync":
-            patch.setattr(os, "fsync", lambda fd: fails(number)() if is_ledger(fd) else real_sync(fd))
+            patch.setattr(
+                os, "fsync", lambda fd: fails(number)() if is_ledger(fd) else real_sync(fd)
+            )
         else:
-            patch.setattr(os, "fsync", lambda fd: fails(number)() if os.path.isdir(f"/proc/self/fd/{fd}") else real_sync(fd))
+            patch.setattr(
+                os,
+                "fsync",
+                lambda fd: (
+                    fails(number)() if os.path.isdir(f"/proc/self/fd/{fd}") else real_sync(fd)
+                ),
+            )
         result = run(*words_of(table))
     if step == "fsync of the folder" and not first:  # the name of the file is safe already
         assert looks
         return
-    assert not looks and os.strerror(number) in result.stderr and "no row was read" in result.stderr and "Traceback" not in result.output
+    assert (
+        not looks
+        and os.strerror(number) in result.stderr
+        and "no row was read" in result.stderr
+        and "Traceback" not in result.output
+    )
     assert result.exit_code == (5 if step == "fsync" else 2) and not table.with_name("out").exists()
     counted = 0 if first and not ledger.path.exists() else len(ledger.read().charges)
     assert counted == (not first) + (step == "fsync")  # written and not confirmed: it counts
-    assert step == "fsync" or "not know" in result.stderr  # that another ledger would forget is said where one might be tried
+    # that another ledger would forget is said where one might be tried
+    assert step == "fsync" or "not know" in result.stderr
     battery("disk full and read-only", 1, "no look at a cell, a sentence, and the ledger as it was")
 
 
@@ -420,7 +527,9 @@ def test_a_ledger_that_is_no_file_is_refused(place: str, table: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 100, 700, 3_000, 12_000])
-def test_a_bundle_that_does_not_fit_on_the_disk_leaves_the_charge_and_no_release(limit: int, table: Path, battery: Note) -> None:
+def test_a_bundle_that_does_not_fit_on_the_disk_leaves_the_charge_and_no_release(
+    limit: int, table: Path, battery: Note
+) -> None:
     """The system itself refuses to let a file grow beyond a limit, which root is held to as well."""
     made = us.release(str(table), schema=SMALL, **QUICK)
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -436,27 +545,48 @@ def test_a_bundle_that_does_not_fit_on_the_disk_leaves_the_charge_and_no_release
 
 # ---------------------------------------------------------------------- clocks
 
-CLOCKS = {"1970": 0.0, "before 1970": -86_400.0, "2038": 2.0**31, "the year 9999": 253_402_300_799.0, "beyond all years": 1e15}
+CLOCKS = {
+    "1970": 0.0,
+    "before 1970": -86_400.0,
+    "2038": 2.0**31,
+    "the year 9999": 253_402_300_799.0,
+    "beyond all years": 1e15,
+}
 
 
-@pytest.mark.parametrize("zone", ["America/New_York", *(pytest.param(z, marks=pytest.mark.slow) for z in ("UTC", "Australia/Lord_Howe"))])
-def test_clocks_that_jump_lose_no_charge(zone: str, table: Path, monkeypatch: pytest.MonkeyPatch, battery: Note) -> None:
+@pytest.mark.parametrize(
+    "zone",
+    [
+        "America/New_York",
+        *(pytest.param(z, marks=pytest.mark.slow) for z in ("UTC", "Australia/Lord_Howe")),
+    ],
+)
+def test_clocks_that_jump_lose_no_charge(
+    zone: str, table: Path, monkeypatch: pytest.MonkeyPatch, battery: Note
+) -> None:
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
-        for i, now in enumerate([*CLOCKS.values(), 1e9, 1.0, 1_699_163_999.0, 1_699_160_400.0]):  # the last two: an hour that comes twice
+        # the last two: an hour that comes twice
+        for i, now in enumerate([*CLOCKS.values(), 1e9, 1.0, 1_699_163_999.0, 1_699_160_400.0]):
             with monkeypatch.context() as patch:
                 patch.setattr(ledger_module.time, "time", lambda now=now: now)
                 made = us.release(str(table), schema=SMALL, **QUICK)
             state = ledger_of(table).read()
-            assert state.spent.rho == (i + 1) * PRICE and state.charges[-1].ended == ledger_module.MADE
+            assert (
+                state.spent.rho == (i + 1) * PRICE and state.charges[-1].ended == ledger_module.MADE
+            )
             shown = run("budget", str(table))
             assert shown.exit_code == 0 and shown.stdout.count("mwem, epsilon 1") == i + 1
         assert is_whole(made.save(table.with_name("out")))
     finally:
         monkeypatch.undo()
         time.tzset()
-    battery("clock jumps", 9, f"backwards, 1970, far future, an hour twice ({zone}): every charge counted")
+    battery(
+        "clock jumps",
+        9,
+        f"backwards, 1970, far future, an hour twice ({zone}): every charge counted",
+    )
 
 
 # ---------------------------------------------------------------------- damaged ledgers
@@ -472,12 +602,18 @@ def small_ledger(tmp_path: Path) -> FileLedger:
 
 
 def reads(ledger: FileLedger, content: bytes) -> Fraction | None:
-    """What a ledger counts with this content, or None if it is refused; a refusal names the way out and changes nothing."""
+    """What a ledger counts with this content, or None if it is refused; a refusal names the way out
+    and changes nothing.
+    """
     ledger.path.write_bytes(content)
     try:
         return ledger.read().spent.rho
     except LedgerDamaged as problem:
-        assert "--add-rho" in str(problem) and "still counts" in str(problem) and ledger.path.read_bytes() == content
+        assert (
+            "--add-rho" in str(problem)
+            and "still counts" in str(problem)
+            and ledger.path.read_bytes() == content
+        )
         return None
 
 
@@ -494,7 +630,11 @@ def test_every_flipped_byte_is_noticed_or_does_no_harm(
             noticed += found is None
     cases = 3 * len(range(0, len(whole), step))
     assert noticed > 0.95 * cases
-    battery("damaged ledger", cases, f"flipped bytes of a small ledger: {noticed} refused, the rest harmless")
+    battery(
+        "damaged ledger",
+        cases,
+        f"flipped bytes of a small ledger: {noticed} refused, the rest harmless",
+    )
 
 
 def test_a_ledger_cut_anywhere_counts_its_whole_records_and_says_that_one_was_unfinished(
@@ -508,15 +648,25 @@ def test_a_ledger_cut_anywhere_counts_its_whole_records_and_says_that_one_was_un
         charges = sum(b'"charge","body":{"label"' in line for line in lines[:-1])
         assert reads(small_ledger, whole[:length]) == Fraction(charges, 400)
         assert ("unfinished record" in str(small_ledger.read().notes)) == bool(lines[-1])
-    battery("damaged ledger", len(whole), "cuts at every length: whole records counted, unfinished ones told")
+    battery(
+        "damaged ledger",
+        len(whole),
+        "cuts at every length: whole records counted, unfinished ones told",
+    )
 
 
-def test_lines_taken_out_doubled_or_exchanged_are_noticed(small_ledger: FileLedger, battery: Note) -> None:
+def test_lines_taken_out_doubled_or_exchanged_are_noticed(
+    small_ledger: FileLedger, battery: Note
+) -> None:
     lines, cases = small_ledger.path.read_bytes().splitlines(keepends=True), 0
     for i in range(len(lines)):
         changed = [lines[:i] + lines[i:] + [lines[i]], [*lines[:i], lines[i], *lines[i:]]]
-        changed += [lines[:i] + lines[i + 1 :]] if i < len(lines) - 1 else []  # without its last line it is an older copy
-        changed += [[*lines[:i], lines[j], *lines[i + 1 : j], lines[i], *lines[j + 1 :]] for j in range(i + 1, len(lines))]
+        # without its last line it is an older copy
+        changed += [lines[:i] + lines[i + 1 :]] if i < len(lines) - 1 else []
+        changed += [
+            [*lines[:i], lines[j], *lines[i + 1 : j], lines[i], *lines[j + 1 :]]
+            for j in range(i + 1, len(lines))
+        ]
         for some in changed:
             assert reads(small_ledger, b"".join(some)) is None
             cases += 1
@@ -529,11 +679,21 @@ def test_the_way_out_of_a_damaged_ledger_adds_and_never_takes(small_ledger: File
     small_ledger.path.write_bytes(b"".join([*lines[:3], lines[3][5:], *lines[4:]]))
     assert run("budget", path).exit_code == 4
     small_ledger.path.write_bytes(b"".join(lines[:3]))  # the lines above the damage: one charge
-    assert run("budget", path, "--add-rho", "1/200", "--why", "two releases that were in damaged lines").exit_code == 0
+    assert (
+        run(
+            "budget", path, "--add-rho", "1/200", "--why", "two releases that were in damaged lines"
+        ).exit_code
+        == 0
+    )
     state = small_ledger.read()
     assert state.spent.rho == Fraction(3, 400) and state.charges[-1].ended == ledger_module.BY_HAND
     assert "added by hand" in run("budget", path).stdout
-    for wrong in (["--add-rho", "-1", "--why", "a refund"], ["--add-rho", "0", "--why", "x"], ["--add-rho", "1"], ["--why", "x"]):
+    for wrong in (
+        ["--add-rho", "-1", "--why", "a refund"],
+        ["--add-rho", "0", "--why", "x"],
+        ["--add-rho", "1"],
+        ["--why", "x"],
+    ):
         assert run("budget", path, *wrong).exit_code == 2
     assert small_ledger.read().spent.rho == Fraction(3, 400)
     small_ledger.add("beyond the limit, and spent all the same", Fraction(5))
@@ -576,20 +736,34 @@ def test_a_release_with_a_broken_oracle_costs_the_same_and_is_sound(
     kind: Any, settings: dict[str, int], table: Path, monkeypatch: pytest.MonkeyPatch, battery: Note
 ) -> None:
     monkeypatch.setattr(outside, "GRACE", 2.0)
-    command = oracle_with(all_faults(table.parent, [code for code, _ in ORACLE_FAULTS.values()]), table.parent)
+    command = oracle_with(
+        all_faults(table.parent, [code for code, _ in ORACLE_FAULTS.values()]), table.parent
+    )
     broken = Milp(wall=0.1, command=command)
     honest = us.release(str(table), schema=SMALL, epsilon=1, delta=1e-6, mechanism=kind(**settings))
-    made = us.release(str(table), schema=SMALL, epsilon=1, delta=1e-6, mechanism=kind(**settings, oracle=broken))
+    made = us.release(
+        str(table), schema=SMALL, epsilon=1, delta=1e-6, mechanism=kind(**settings, oracle=broken)
+    )
     played = made.manifest["mechanism"]["played"]
-    assert made.manifest["events"] == honest.manifest["events"] and made.manifest["spent"] == honest.manifest["spent"]
+    assert (
+        made.manifest["events"] == honest.manifest["events"]
+        and made.manifest["spent"] == honest.manifest["spent"]
+    )
     assert [charge.cost.rho for charge in ledger_of(table).read().charges] == [PRICE, PRICE]
-    assert played["failed_solves"] >= 0.5 * played["solves"] > 0  # a limit is no failure, and a small lie about a bound may be true
+    # a limit is no failure, and a small lie about a bound may be true
+    assert played["failed_solves"] >= 0.5 * played["solves"] > 0
     assert is_whole(made.save(table.with_name("out")))
-    battery("solver faults", played["solves"], f"{kind.name}, oracle as post-processing: same charge, sound bundle")
+    battery(
+        "solver faults",
+        played["solves"],
+        f"{kind.name}, oracle as post-processing: same charge, sound bundle",
+    )
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.slow)])
-def test_a_rule_whose_proof_does_not_hold_is_never_released(times: int, tmp_path: Path, battery: Note) -> None:
+def test_a_rule_whose_proof_does_not_hold_is_never_released(
+    times: int, tmp_path: Path, battery: Note
+) -> None:
     """The oracle inside the room: every fault, on ``times`` different tables."""
     pytest.importorskip("ortools")
     ledger, refused = FileLedger(tmp_path / "l.jsonl"), 0
@@ -600,7 +774,15 @@ def test_a_rule_whose_proof_does_not_hold_is_never_released(times: int, tmp_path
         for fault in CERTIFIER_FAULTS if times > 1 else ["killed", "limit", "claims a bad optimum"]:
             command = certifier_with(CERTIFIER_FAULTS[fault], tmp_path)
             with pytest.raises(NotCertified):
-                learn(rows, schema=schema, label="y", epsilon=5, method="rspm", certifier=Cpsat(command=command), ledger=ledger)
+                learn(
+                    rows,
+                    schema=schema,
+                    label="y",
+                    epsilon=5,
+                    method="rspm",
+                    certifier=Cpsat(command=command),
+                    ledger=ledger,
+                )
             refused += 1
     state = ledger.read()
     assert len(state.charges) == refused and len({charge.cost.rho for charge in state.charges}) == 1
@@ -628,7 +810,11 @@ def test_an_engine_that_breaks_in_a_scan_gives_one_sentence_and_the_charge_stays
             yield batch
 
     monkeypatch.setattr(kind, "_batches", breaks)
-    words = "Memory ran out while the table was read" if error is MemoryError else "could not be read to the end"
+    words = (
+        "Memory ran out while the table was read"
+        if error is MemoryError
+        else "could not be read to the end"
+    )
     with pytest.raises(UnderstudyError, match=words) as caught:
         us.release(place, schema=SMALL, **QUICK)
     assert ("files are complete" in str(caught.value)) == (error is not MemoryError)
@@ -645,7 +831,9 @@ def test_an_engine_that_breaks_in_a_scan_gives_one_sentence_and_the_charge_stays
 
 
 class Interrupter:
-    """Raises KeyboardInterrupt at the wanted one of the calls and returns of some code: there Python looks whether Ctrl-C was pressed."""
+    """Raises KeyboardInterrupt at the wanted one of the calls and returns of some code: there
+    Python looks whether Ctrl-C was pressed.
+    """
 
     def __init__(self, wanted: int, home: str | tuple[str, ...]) -> None:
         self.left, self.home = wanted, home
@@ -662,7 +850,8 @@ class Interrupter:
         if not frame.f_code.co_filename.startswith(self.home):
             return None
         frame.f_trace_lines = False
-        # A yield is told as a return, but what is raised there would pass by the function's own handlers, as no Ctrl-C does.
+        # A yield is told as a return, but what is raised there would pass by the function's own
+        # handlers, as no Ctrl-C does.
         self.left -= event == "call" or not frame.f_code.co_flags & inspect.CO_GENERATOR
         if self.left == 0:
             self.left = -1
@@ -692,7 +881,9 @@ def interrupted(table: Path, out: Path, wanted: int) -> tuple[bool, int, bool]:
 # Python drops what is raised while it frees a generator, and says so.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("moments", [8, pytest.param(100, marks=pytest.mark.slow)])
-def test_interrupted_at_any_moment_the_ledger_is_right_and_no_half_bundle_is_a_release(moments: int, table: Path, battery: Note) -> None:
+def test_interrupted_at_any_moment_the_ledger_is_right_and_no_half_bundle_is_a_release(
+    moments: int, table: Path, battery: Note
+) -> None:
     ledger, chance = ledger_of(table), random.Random(2)
     interrupted(table, table.with_name("warm"), 10**9)
     _, left, _ = interrupted(table, table.with_name("whole"), 10**9)
@@ -707,32 +898,43 @@ def test_interrupted_at_any_moment_the_ledger_is_right_and_no_half_bundle_is_a_r
         charged = len(state.charges)
         assert is_whole(out) or stopped
     assert ledger.read().spent.rho == charged * PRICE and early
-    battery("Ctrl-C", moments, f"moments of a release: {charged - 2} had been charged, {early} of them ended early")
+    battery(
+        "Ctrl-C",
+        moments,
+        f"moments of a release: {charged - 2} had been charged, {early} of them ended early",
+    )
 
 
 @pytest.mark.parametrize("kind", ["ledger", "ledgers of a table"])
 def test_interrupted_at_every_step_of_a_reservation_no_lock_is_left_behind(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, battery: Note
 ) -> None:
-    """In a notebook the process lives on, and a lock that nobody frees would stop every later release."""
+    """In a notebook the process lives on, and a lock that nobody frees would stop every later
+    release.
+    """
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     modules = (ledger_module, chain_module, locking, registry, table_ledger)
     wanted, over, last = 0, False, None
     while not over:
         wanted += 1
-        ledger = FileLedger(tmp_path / f"l{wanted}.jsonl")  # a new one: a longer one would take more steps
+        # a new one: a longer one would take more steps
+        ledger = FileLedger(tmp_path / f"l{wanted}.jsonl")
         interrupter = Interrupter(wanted, tuple(str(module.__file__) for module in modules))
         charged: Ledger = ledger
         if kind != "ledger":
             (tmp_path / "t.csv").write_text("a")
             monkeypatch.setenv(paths.STATE, str(tmp_path / f"state{wanted}"))
-            charged = TableLedger(tmp_path / "t.csv", [tmp_path / "t.csv"], ledger, lambda sentence: None)
+            charged = TableLedger(
+                tmp_path / "t.csv", [tmp_path / "t.csv"], ledger, lambda sentence: None
+            )
         try:
             with interrupter:
                 charged.reserve("r", ONE, REPLACE)
         except KeyboardInterrupt as kept:
             last = kept  # as a notebook keeps its last traceback: what it refers to is not freed
-        assert lock_is_free(ledger.path) and lock_is_free(paths.state_folder() / "registry.lock"), last
+        assert lock_is_free(ledger.path) and lock_is_free(paths.state_folder() / "registry.lock"), (
+            last
+        )
         over = interrupter.left > 0  # before the wanted step came
         ledger.reserve("next", ONE, REPLACE)
         assert 1 + over <= len(ledger.read().charges) <= 2

@@ -1,4 +1,6 @@
-"""Tables in memory: a closed list of kinds, in each of which one cell says nothing of how another is read."""
+"""Tables in memory: a closed list of kinds, in each of which one cell says nothing of how another
+is read.
+"""
 
 from __future__ import annotations
 
@@ -32,18 +34,32 @@ from understudy.schema import Categorical, Column, Number, Schema
 from understudy.schema.cells import read_cells, read_objects
 from understudy.sources import open_source
 
-RHO_FOR, EPSILON_FOR = functools.cache(budget.rho_for), functools.cache(budget.epsilon_for)  # dearer than a small release
+# dearer than a small release
+RHO_FOR, EPSILON_FOR = functools.cache(budget.rho_for), functools.cache(budget.epsilon_for)
 SECRET = "Rumpelstiltskin"
 SEX = Categorical(name="x", categories=("m", "f"), missing=True, other=True)
 AGE = Number(name="x", integer=True, edges=(0.0, 18.0, 65.0, 100.0), missing=True, other=True)
 SEEN = Schema.from_dict(
     {
-        "fields": [{"name": "x", "type": "date", "constraints": {"minimum": "2020-01-01", "maximum": "2021-12-31"}}],
+        "fields": [
+            {
+                "name": "x",
+                "type": "date",
+                "constraints": {"minimum": "2020-01-01", "maximum": "2021-12-31"},
+            }
+        ],
         "understudy": {"columns": {"x": {"missing": True, "other": True}}},
     }
 )["x"]
 TEXTS, AGES = ["m", "f", " m", "m", "x", "f"], [3, 70, 18, 64, 5, 99]
-DAYS = [dt.date(2020, 1, 5), dt.date(2021, 2, 3), dt.date(2020, 7, 1), dt.date(2021, 12, 31), dt.date(2020, 3, 3), dt.date(2020, 4, 4)]
+DAYS = [
+    dt.date(2020, 1, 5),
+    dt.date(2021, 2, 3),
+    dt.date(2020, 7, 1),
+    dt.date(2021, 12, 31),
+    dt.date(2020, 3, 3),
+    dt.date(2020, 4, 4),
+]
 # Cells that have made some library read a column as another type, or stop.
 ZOO: list[Any] = [
     None, float("nan"), "", "5", "m", 3, 1.5, True, b"f", 2**63, 2**64, -(2**70), 10**400, "\ud800m", "m" * 5000, "nan", "2020-02-30",
@@ -65,7 +81,9 @@ class Hostile(pd.DataFrame):
         raise RuntimeError(SECRET)
 
     iloc = columns = dtypes = property(_lie)
-    __len__ = __getitem__ = astype = to_numpy = __arrow_c_stream__ = __array__ = items = itertuples = _lie
+    __len__ = __getitem__ = astype = to_numpy = __arrow_c_stream__ = __array__ = items = (
+        itertuples
+    ) = _lie
 
 
 def objects(cells: list[Any]) -> np.ndarray:
@@ -106,7 +124,11 @@ MIXED: dict[str, Callable[[list[Any]], Any]] = {
     "numpy record array": lambda cells: structured(cells).view(np.recarray),
     "numpy masked": lambda cells: np.ma.MaskedArray(objects(cells).reshape(-1, 1), mask=False),
 }
-BASES: dict[str, tuple[Column, list[Any]]] = {"text": (SEX, TEXTS), "numbers": (AGE, AGES), "days": (SEEN, DAYS)}
+BASES: dict[str, tuple[Column, list[Any]]] = {
+    "text": (SEX, TEXTS),
+    "numbers": (AGE, AGES),
+    "days": (SEEN, DAYS),
+}
 
 
 def codes(table: Any, column: Column) -> list[int]:
@@ -119,7 +141,11 @@ def expected(column: Column, cells: list[Any]) -> list[int]:
 
 ENOUGH = [
     *((kind, "text") for kind in MIXED),
-    *((kind, base) for kind in ("pandas subclass", "polars objects") for base in ("numbers", "days")),
+    *(
+        (kind, base)
+        for kind in ("pandas subclass", "polars objects")
+        for base in ("numbers", "days")
+    ),
 ]
 
 
@@ -157,19 +183,26 @@ def declared(kind: str) -> Callable[[list[Any]], duckdb.DuckDBPyRelation]:
 
 def dictionary(index: pa.DataType, kind: pa.DataType) -> Callable[[list[Any]], pa.Table]:
     def make(cells: list[Any]) -> pa.Table:
-        words = [pa.array([cell, None, cell], kind) for cell in cells]  # each chunk has its own, with a null in it
-        chunks = [pa.DictionaryArray.from_arrays(pa.array([i % 2 * 2], index), word) for i, word in enumerate(words)]
+        # each chunk has its own, with a null in it
+        words = [pa.array([cell, None, cell], kind) for cell in cells]
+        chunks = [
+            pa.DictionaryArray.from_arrays(pa.array([i % 2 * 2], index), word)
+            for i, word in enumerate(words)
+        ]
         return pa.table({"x": pa.chunked_array(chunks)})
 
     return make
 
 
 def mixed_categories(cells: list[Any]) -> pd.DataFrame:
-    words = pd.Index(pd.Series([*dict.fromkeys(cell for cell in cells if cell is not None)], dtype=object))
+    words = pd.Index(
+        pd.Series([*dict.fromkeys(cell for cell in cells if cell is not None)], dtype=object)
+    )
     return pd.DataFrame({"x": pd.Categorical(cells, categories=words)})
 
 
-# Kinds of table whose columns hold what their type holds; a cell that they cannot hold never comes to us.
+# Kinds of table whose columns hold what their type holds; a cell that they cannot hold never comes
+# to us.
 TYPED: dict[str, tuple[str, Callable[[list[Any]], Any]]] = {
     "pandas text of Python": ("text", series(pd.StringDtype("python"))),
     "pandas text of Arrow": ("text", series(pd.StringDtype("pyarrow"))),
@@ -187,14 +220,23 @@ TYPED: dict[str, tuple[str, Callable[[list[Any]], Any]]] = {
     "pandas Arrow text": ("text", series(pd.ArrowDtype(pa.string()))),
     "pandas moments": ("days", series("datetime64[us]")),
     "pandas moments with a zone": ("days", series("datetime64[ns, UTC]")),
-    "numpy structured numbers": ("numbers", lambda cells: np.array([(cell,) for cell in cells], [("x", "f4")])),
+    "numpy structured numbers": (
+        "numbers",
+        lambda cells: np.array([(cell,) for cell in cells], [("x", "f4")]),
+    ),
     "numpy masked numbers": (
         "numbers",
-        lambda cells: np.ma.MaskedArray([[0 if cell is None else cell] for cell in cells], [[cell is None] for cell in cells], "i8"),
+        lambda cells: np.ma.MaskedArray(
+            [[0 if cell is None else cell] for cell in cells],
+            [[cell is None] for cell in cells],
+            "i8",
+        ),
     ),
     "numpy masked days": (
         "days",
-        lambda cells: np.ma.MaskedArray(np.array(cells, "M8[ns]").reshape(-1, 1), [[cell is None] for cell in cells]),
+        lambda cells: np.ma.MaskedArray(
+            np.array(cells, "M8[ns]").reshape(-1, 1), [[cell is None] for cell in cells]
+        ),
     ),
     "arrow text": ("text", arrow(pa.string())),
     "arrow large text": ("text", arrow(pa.large_string())),
@@ -206,7 +248,15 @@ TYPED: dict[str, tuple[str, Callable[[list[Any]], Any]]] = {
     "arrow days": ("days", arrow(pa.date32())),
     "arrow moments with a zone": (
         "days",
-        lambda cells: pa.table({"x": pa.array(cells, pa.date32()).cast(pa.timestamp("ms")).cast(pa.timestamp("ms", "Asia/Tokyo"))}),
+        lambda cells: pa.table(
+            {
+                "x": (
+                    pa.array(cells, pa.date32())
+                    .cast(pa.timestamp("ms"))
+                    .cast(pa.timestamp("ms", "Asia/Tokyo"))
+                )
+            }
+        ),
     ),
     "arrow dictionaries of text": ("text", dictionary(pa.int8(), pa.string())),
     "arrow dictionaries of numbers": ("numbers", dictionary(pa.uint64(), pa.int64())),
@@ -222,7 +272,10 @@ TYPED: dict[str, tuple[str, Callable[[list[Any]], Any]]] = {
     "polars lazy": ("text", lambda cells: polars(pl.String)(cells).lazy()),
     "polars lazy categorical": ("text", lambda cells: polars(pl.Categorical)(cells).lazy()),
     "narwhals over polars": ("numbers", lambda cells: nw.from_native(polars(pl.Int128)(cells))),
-    "narwhals over lazy polars": ("days", lambda cells: nw.from_native(polars(pl.Date)(cells).lazy())),
+    "narwhals over lazy polars": (
+        "days",
+        lambda cells: nw.from_native(polars(pl.Date)(cells).lazy()),
+    ),
     "narwhals over arrow": ("text", lambda cells: nw.from_native(arrow(pa.string())(cells))),
     "relation of text": ("text", declared("VARCHAR")),
     "relation of an enum": ("text", declared("ENUM('m', 'f', ' m', 'x', '5', 'nan')")),
@@ -250,8 +303,11 @@ def test_any_last_cell_that_a_type_holds_leaves_every_other_row_as_it_was(kind: 
             continue
         found = codes(table, column)
         held += 1
-        assert len(found) == len(cells) and not Counter(before[:-1]) - Counter(found), repr(odd)[:80]
-        assert "relation" in kind or found[:-1] == before[:-1]  # the rows of a query come in any order
+        assert len(found) == len(cells) and not Counter(before[:-1]) - Counter(found), repr(odd)[
+            :80
+        ]
+        # the rows of a query come in any order
+        assert "relation" in kind or found[:-1] == before[:-1]
     assert held >= 2, "not even its own cells"
 
 
@@ -266,12 +322,24 @@ def budgets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def release(table: Any, schema: Any, **more: Any) -> us.Release:
-    return us.release(table, schema=schema, epsilon=8, delta="1e-6", workload="1-way", mechanism="independent", **more)
+    return us.release(
+        table,
+        schema=schema,
+        epsilon=8,
+        delta="1e-6",
+        workload="1-way",
+        mechanism="independent",
+        **more,
+    )
 
 
-@pytest.mark.parametrize("wrap", [Subclass, nw.from_native, lambda frame: nw.from_native(Subclass(frame)).lazy()])
+@pytest.mark.parametrize(
+    "wrap", [Subclass, nw.from_native, lambda frame: nw.from_native(Subclass(frame)).lazy()]
+)
 @pytest.mark.parametrize("odd", [b"f", "5", 2**70, ["m"]], ids=repr)
-def test_one_cell_does_not_decide_what_is_said_of_everybody_else(wrap: Callable[[pd.DataFrame], Any], odd: Any) -> None:
+def test_one_cell_does_not_decide_what_is_said_of_everybody_else(
+    wrap: Callable[[pd.DataFrame], Any], odd: Any
+) -> None:
     made = release(wrap(framed(["m"] * 1999 + [odd])), Schema((SEX,)))
     assert made.answers()[0][0] > 0.95
 
@@ -305,8 +373,12 @@ TABLE = pa.table({"x": TEXTS})
     ],
     ids=lambda table: type(table).__name__,
 )  # fmt: skip
-def test_what_is_not_on_the_list_is_refused_before_anything_is_charged(table: Any, tmp_path: Path) -> None:
-    with pytest.raises(us.SourceError, match=r"cannot be read; give a path, a pandas or polars DataFrame.*Convert"):
+def test_what_is_not_on_the_list_is_refused_before_anything_is_charged(
+    table: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        us.SourceError, match=r"cannot be read; give a path, a pandas or polars DataFrame.*Convert"
+    ):
         release(table, Schema((SEX,)), ledger=tmp_path / "ledger")
     assert not (tmp_path / "ledger").exists()
 
@@ -342,11 +414,15 @@ class ForeignArray(pd.api.extensions.ExtensionArray):
         return ForeignArray(self._values)
 
 
-def test_a_pandas_column_of_a_foreign_type_is_refused_if_the_schema_names_it(tmp_path: Path) -> None:
+def test_a_pandas_column_of_a_foreign_type_is_refused_if_the_schema_names_it(
+    tmp_path: Path,
+) -> None:
     frame = pd.DataFrame({"x": TEXTS, "shape": pd.Series(ForeignArray(TEXTS))})
     assert isinstance(frame["shape"].dtype, Foreign)
     assert codes(frame, SEX) == expected(SEX, TEXTS)
-    of_foreign = pd.Categorical.from_codes([0, 1], dtype=pd.CategoricalDtype(pd.Index(ForeignArray(["m", "f"]))))
+    of_foreign = pd.Categorical.from_codes(
+        [0, 1], dtype=pd.CategoricalDtype(pd.Index(ForeignArray(["m", "f"])))
+    )
     for foreign in (frame["shape"], of_foreign):
         with pytest.raises(us.SourceError, match="not one of pandas' own"):
             release(pd.DataFrame({"x": foreign}), Schema((SEX,)), ledger=tmp_path / "ledger")
@@ -354,7 +430,9 @@ def test_a_pandas_column_of_a_foreign_type_is_refused_if_the_schema_names_it(tmp
 
 
 class Streamed:
-    """Something that is no table of anybody's, and guesses the types of its columns when it is streamed."""
+    """Something that is no table of anybody's, and guesses the types of its columns when it is
+    streamed.
+    """
 
     def __arrow_c_stream__(self, requested: object = None) -> object:
         return pa.table({"x": ["m", "f"]}).__arrow_c_stream__(requested)
@@ -375,7 +453,10 @@ def guessed(folder: Path) -> Iterator[duckdb.DuckDBPyRelation]:
     yield connection.read_csv(str(folder / "t.csv"))
     yield connection.sql(f"SELECT * FROM '{folder}/t.json'")
     (folder / "t.ndjson").write_text('{"x": "m"}\n')
-    connection.execute(f"CREATE MACRO hidden() AS TABLE FROM read_ndjson('{folder}/t.ndjson'); CREATE VIEW seen AS FROM hidden()")
+    connection.execute(
+        f"CREATE MACRO hidden() AS TABLE FROM read_ndjson('{folder}/t.ndjson'); CREATE VIEW seen AS"
+        " FROM hidden()"
+    )
     connection.execute(f"PREPARE prepared AS FROM read_csv('{folder}/t.csv')")
     yield connection.sql("FROM seen")
     yield connection.sql("FROM typed WHERE x IN (SELECT x FROM hidden())")
@@ -397,10 +478,15 @@ def test_a_relation_whose_types_were_guessed_from_cells_is_refused(tmp_path: Pat
 
 def test_a_relation_over_declared_tables_may_compute_anything() -> None:
     connection = duckdb.connect()
-    connection.execute("CREATE TABLE t (x BIGINT); INSERT INTO t VALUES (3), (70), (18); CREATE INDEX i ON t (x)")
+    connection.execute(
+        "CREATE TABLE t (x BIGINT); INSERT INTO t VALUES (3), (70), (18); CREATE INDEX i ON t (x)"
+    )
     queries = [
         "WITH a AS MATERIALIZED (FROM t) FROM a UNION ALL FROM a",
-        "WITH RECURSIVE r AS (SELECT x FROM t WHERE x = 3 UNION ALL SELECT x + 1 FROM r WHERE x < 5) FROM r",
+        (
+            "WITH RECURSIVE r AS (SELECT x FROM t WHERE x = 3 UNION ALL SELECT x + 1 FROM r WHERE x"
+            " < 5) FROM r"
+        ),
         "SELECT x, (SELECT max(u.x) FROM t u WHERE u.x < t.x) FROM t",
         "SELECT x FROM t, unnest([1, 2])",
         "SELECT x + range AS x FROM t, range(3)",
@@ -416,8 +502,14 @@ def test_a_lazy_frame_whose_types_are_guessed_from_cells_is_refused(tmp_path: Pa
     (tmp_path / "a.csv").write_text("sex\nf\nm\n")
     (tmp_path / "a.ndjson").write_text('{"sex": "f"}\n')
     dataset = pl.scan_pyarrow_dataset(pyarrow.dataset.dataset(tmp_path / "a.csv", format="csv"))
-    scans, typed = [pl.scan_csv(tmp_path / "a.csv"), pl.scan_ndjson(tmp_path / "a.ndjson"), dataset], pl.LazyFrame({"sex": ["f"]})
-    whole = [scans[0].filter(pl.col("sex") == "f"), pl.concat([typed, scans[0]]), typed.join(scans[0], on="sex"), scans[0].cache()]
+    scans = [pl.scan_csv(tmp_path / "a.csv"), pl.scan_ndjson(tmp_path / "a.ndjson"), dataset]
+    typed = pl.LazyFrame({"sex": ["f"]})
+    whole = [
+        scans[0].filter(pl.col("sex") == "f"),
+        pl.concat([typed, scans[0]]),
+        typed.join(scans[0], on="sex"),
+        scans[0].cache(),
+    ]
     for lazy in (*scans, *whole, nw.from_native(scans[0])):
         with pytest.raises(us.SourceError, match="are guessed from the cells"):
             release(lazy, Schema((SEX,)), ledger=tmp_path / "ledger")
@@ -428,9 +520,18 @@ def test_odd_names_of_columns_in_queries_are_names() -> None:
     names = ["a.b", 'c"d', "select", "X y", "*", "^z$", "; DROP TABLE t", "é", "Csv SCAN ["]
     table = pa.table({name: pa.array([i % 2, 1]) for i, name in enumerate(names)})
     schema = Schema.from_domain(dict.fromkeys(reversed(names), 2))
-    homes = [table, pl.from_arrow(table), pl.from_arrow(table).lazy(), kept_in_duckdb(table), table.to_pandas()]
+    homes = [
+        table,
+        pl.from_arrow(table),
+        pl.from_arrow(table).lazy(),
+        kept_in_duckdb(table),
+        table.to_pandas(),
+    ]
     for home in homes:
-        assert sorted(rows_of(open_source(home, schema)).tolist()) == [[0, 1, 0, 1, 0, 1, 0, 1, 0], [1] * 9]
+        assert sorted(rows_of(open_source(home, schema)).tolist()) == [
+            [0, 1, 0, 1, 0, 1, 0, 1, 0],
+            [1] * 9,
+        ]
     with pytest.raises(us.SourceError, match="upper and lower case"):
         open_source(duckdb.sql("SELECT 1 AS a, 2 AS A"), Schema.from_domain({"a": 2}))
 
@@ -449,7 +550,9 @@ def failing_udf(cell: str) -> pl.LazyFrame:
         except ValueError:
             raise RuntimeError(f"While reading {cell}") from None
 
-    return pl.LazyFrame({"x": ["1"] * 50 + [cell]}).with_columns(pl.col("x").map_batches(parse, return_dtype=pl.Int64))
+    return pl.LazyFrame({"x": ["1"] * 50 + [cell]}).with_columns(
+        pl.col("x").map_batches(parse, return_dtype=pl.Int64)
+    )
 
 
 def failing_relation(cell: str) -> duckdb.DuckDBPyRelation:
@@ -463,7 +566,9 @@ def panicking(cell: str) -> pl.LazyFrame:
             raise pl.exceptions.PanicException(f"called unwrap() on {cell}")
         return column.cast(pl.Int64)
 
-    return pl.LazyFrame({"x": ["1"] * 50 + [cell]}).with_columns(pl.col("x").map_batches(parse, return_dtype=pl.Int64))
+    return pl.LazyFrame({"x": ["1"] * 50 + [cell]}).with_columns(
+        pl.col("x").map_batches(parse, return_dtype=pl.Int64)
+    )
 
 
 FAILING = [
@@ -472,9 +577,17 @@ FAILING = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("query", FAILING, ids=["polars", "polars udf", "panic", "relation", "narwhals relation", "narwhals polars"])
-def test_a_query_that_stops_at_a_cell_tells_nothing_of_it(query: Callable[[str], Any], tmp_path: Path) -> None:
-    """Run after the charge, so it fails as a spent release, in our words and with nothing behind them."""
+@pytest.mark.parametrize(
+    "query",
+    FAILING,
+    ids=["polars", "polars udf", "panic", "relation", "narwhals relation", "narwhals polars"],
+)
+def test_a_query_that_stops_at_a_cell_tells_nothing_of_it(
+    query: Callable[[str], Any], tmp_path: Path
+) -> None:
+    """Run after the charge, so it fails as a spent release, in our words and with nothing behind
+    them.
+    """
     with pytest.raises(us.ReleaseFailed, match="could not be read to the end") as caught:
         release(query(SECRET), Schema((AGE,)), ledger=tmp_path / "ledger")
     said = chain_of(caught.value)
@@ -483,8 +596,13 @@ def test_a_query_that_stops_at_a_cell_tells_nothing_of_it(query: Callable[[str],
     assert release(query("2"), Schema((AGE,))).answers()[0][0] > 0.8
 
 
-def test_a_filter_that_stops_at_a_cell_while_rows_are_counted_tells_nothing_of_it(tmp_path: Path) -> None:
-    for query in (failing_polars(SECRET).filter(pl.col("x") > 0), failing_relation(SECRET).filter("x > 0")):
+def test_a_filter_that_stops_at_a_cell_while_rows_are_counted_tells_nothing_of_it(
+    tmp_path: Path,
+) -> None:
+    for query in (
+        failing_polars(SECRET).filter(pl.col("x") > 0),
+        failing_relation(SECRET).filter("x > 0"),
+    ):
         with pytest.raises(us.SourceError, match="could not be read to the end") as caught:
             release(query, Schema((AGE,)), ledger=tmp_path / "ledger")
         assert SECRET not in chain_of(caught.value)
@@ -505,7 +623,9 @@ def test_opening_runs_no_query_and_reading_computes_the_schemas_columns_only() -
         *(pl.col(name).map_batches(told(name), return_dtype=pl.Int64) for name in ("x", "y"))
     )
     connection = duckdb.connect()
-    connection.create_function("spy", lambda value: ran.append("spy") or value, ["BIGINT"], "BIGINT", side_effects=True)
+    connection.create_function(
+        "spy", lambda value: ran.append("spy") or value, ["BIGINT"], "BIGINT", side_effects=True
+    )
     connection.from_arrow(pa.table({"x": AGES, "y": AGES})).create("ages")
     relation = connection.table("ages").project("spy(x) AS x, error('read') AS y")
     for query, name in ((lazy, "x"), (relation, "spy")):
@@ -531,7 +651,8 @@ def test_a_query_whose_columns_cannot_be_told_is_refused_in_a_sentence() -> None
 def test_a_query_with_another_number_of_rows_each_time_is_not_released() -> None:
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t AS SELECT range AS x FROM range(200000)")
-    # One draw says how many rows a look finds, so that two looks agree once in 200,000 times, not once in eighty.
+    # One draw says how many rows a look finds, so that two looks agree once in 200,000 times, not
+    # once in eighty.
     relation = connection.sql("SELECT x FROM t WHERE x < 200000 * (SELECT random())")
     with pytest.raises(us.ReleaseFailed):
         release(relation, Schema((AGE,)))
@@ -542,40 +663,75 @@ def test_a_query_with_another_number_of_rows_each_time_is_not_released() -> None
 
 def categoricals(*sizes: int) -> pa.Table:
     """Chunks with dictionaries of their own, as pandas gives them: eight bits for each."""
-    frames = [pd.DataFrame({"x": pd.Categorical([f"{i} {j}" for j in range(size)])}) for i, size in enumerate(sizes)]
+    frames = [
+        pd.DataFrame({"x": pd.Categorical([f"{i} {j}" for j in range(size)])})
+        for i, size in enumerate(sizes)
+    ]
     chunks = [pa.Table.from_pandas(frame, preserve_index=False)["x"].chunk(0) for frame in frames]
     assert all(chunk.type.index_type == pa.int8() for chunk in chunks)
     return pa.table({"x": pa.chunked_array(chunks)})
 
 
 @pytest.mark.parametrize("sizes", [(100, 27), (100, 28), (100, 100, 100)])
-def test_dictionaries_of_several_chunks_need_not_fit_one_index(sizes: tuple[int, ...], tmp_path: Path) -> None:
+def test_dictionaries_of_several_chunks_need_not_fit_one_index(
+    sizes: tuple[int, ...], tmp_path: Path
+) -> None:
     table = categoricals(*sizes)
     words = tuple(f"{i} {j}" for i, size in enumerate(sizes) for j in range(size))
     column = Categorical(name="x", categories=words[:-1], other=True)
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=127)
-    homes = [table, tmp_path / "t.parquet", table.to_pandas(types_mapper=pd.ArrowDtype), pl.from_arrow(table)]
+    homes = [
+        table,
+        tmp_path / "t.parquet",
+        table.to_pandas(types_mapper=pd.ArrowDtype),
+        pl.from_arrow(table),
+    ]
     for home in homes:
         assert sorted(codes(home, column)) == list(range(len(words)))
         assert release(home, Schema((column,))).codes.shape == (len(words), 1)
 
 
-def test_dictionaries_in_parquet_need_not_fit_one_index_next_to_a_moment_either(tmp_path: Path) -> None:
-    words, days = categoricals(100, 100)["x"], [dt.datetime(2020, 1 + i % 12, 1) for i in range(200)]
+def test_dictionaries_in_parquet_need_not_fit_one_index_next_to_a_moment_either(
+    tmp_path: Path,
+) -> None:
+    words = categoricals(100, 100)["x"]
+    days = [dt.datetime(2020, 1 + i % 12, 1) for i in range(200)]
     size, bytes_ = 150_000, words.cast(pa.string()).cast(pa.binary()).dictionary_encode()
-    table = pa.table({"seen": pa.array(days, pa.timestamp("ns")), "x": words, "amount": list(range(200)), "blob": bytes_})
+    table = pa.table(
+        {
+            "seen": pa.array(days, pa.timestamp("ns")),
+            "x": words,
+            "amount": list(range(200)),
+            "blob": bytes_,
+        }
+    )
     long = pa.concat_tables([table] * (size // 200)).set_column(2, "amount", pa.array(range(size)))
     pq.write_table(long, tmp_path / "t.parquet", row_group_size=70_001)
     fields = [
-        {"name": "x", "type": "string", "constraints": {"enum": [f"{i} {j}" for i in range(2) for j in range(100)]}},
-        {"name": "seen", "type": "date", "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31"}},
+        {
+            "name": "x",
+            "type": "string",
+            "constraints": {"enum": [f"{i} {j}" for i in range(2) for j in range(100)]},
+        },
+        {
+            "name": "seen",
+            "type": "date",
+            "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31"},
+        },
         {"name": "blob", "type": "string", "constraints": {"enum": ["a"]}},
         {"name": "amount", "type": "integer", "constraints": {"minimum": 0, "maximum": size - 1}},
     ]
     columns = {"blob": {"other": True}, "amount": {"bins": size}}
-    found = rows_of(open_source(tmp_path / "t.parquet", Schema.from_dict({"fields": fields, "understudy": {"columns": columns}})))
+    found = rows_of(
+        open_source(
+            tmp_path / "t.parquet",
+            Schema.from_dict({"fields": fields, "understudy": {"columns": columns}}),
+        )
+    )
     at = np.arange(size) % 200
-    assert (found == np.column_stack([at, at % 12, np.ones(size, int), np.arange(size)])).all(), "a row is put together from two"
+    assert (found == np.column_stack([at, at % 12, np.ones(size, int), np.arange(size)])).all(), (
+        "a row is put together from two"
+    )
 
 
 def test_a_dictionary_may_hold_a_null_and_an_index_that_it_has_not() -> None:
@@ -590,7 +746,9 @@ def test_a_dictionary_may_hold_a_null_and_an_index_that_it_has_not() -> None:
 
 
 def test_text_beyond_two_gigabytes_is_read_chunk_by_chunk() -> None:
-    """Many chunks that share one buffer: as long as a table that 32-bit offsets cannot hold, in little memory."""
+    """Many chunks that share one buffer: as long as a table that 32-bit offsets cannot hold, in
+    little memory.
+    """
     long = pa.array(["x" * 2**26, "m"], pa.string())
     column = pa.chunked_array([long] * 33)
     assert pc.sum(pc.cast(pc.binary_length(column), pa.int64())).as_py() > 2**31
@@ -618,8 +776,12 @@ def test_text_that_lies_about_its_letters_is_one_unreadable_cell() -> None:
 
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_a_letter_that_unicode_has_not_is_one_unreadable_cell(order: str) -> None:
-    beyond = np.array([[ord("m")], [ord("f")], [0x110000], [2**32 - 1]], order + "u4").view(order + "U1")
-    fields = np.dtype([("x", order + "U1"), ("y", [("z", order + "U1")]), ("w", order + "U1", (2,))])
+    beyond = np.array([[ord("m")], [ord("f")], [0x110000], [2**32 - 1]], order + "u4").view(
+        order + "U1"
+    )
+    fields = np.dtype(
+        [("x", order + "U1"), ("y", [("z", order + "U1")]), ("w", order + "U1", (2,))]
+    )
     nested = np.zeros(4, fields)
     nested.view(order + "u4").reshape(4, -1)[:] = beyond.view(order + "u4")
     for table in (beyond, np.ma.MaskedArray(beyond, mask=False), nested[["x"]], nested):

@@ -28,14 +28,24 @@ from understudy.tally import CodedRows
 
 
 def make(table: Any = None, **options: Any) -> us.Release:
-    settings: dict[str, Any] = {"schema": SMALL, "epsilon": 1, "mechanism": "independent", **options}
+    settings: dict[str, Any] = {
+        "schema": SMALL,
+        "epsilon": 1,
+        "mechanism": "independent",
+        **options,
+    }
     return us.release(small_table() if table is None else table, **settings)
 
 
 def test_the_promised_names() -> None:
     work = us.marginals(SMALL, k=3)
     rel = us.release(
-        pd.DataFrame(small_table(), columns=list("abc")), schema=SMALL, workload=work, epsilon=1.0, delta=1e-9, mechanism="mwem"
+        pd.DataFrame(small_table(), columns=list("abc")),
+        schema=SMALL,
+        workload=work,
+        epsilon=1.0,
+        delta=1e-9,
+        mechanism="mwem",
     )
     assert list(rel.synthetic.to_pandas().columns) == ["a", "b", "c"]
     assert rel.answers(work)["a", "b", "c"].shape == (3, 4, 2)
@@ -67,10 +77,16 @@ def test_every_kind_of_table(kind: str, tmp_path: Path) -> None:
 
 
 def test_types_come_back_as_the_user_gave_them() -> None:
-    made = us.release(demo.population(), schema=demo.schema(), epsilon=1, mechanism="independent", rows=400)
+    made = us.release(
+        demo.population(), schema=demo.schema(), epsilon=1, mechanism="independent", rows=400
+    )
     rows = made.synthetic.to_pylist()
-    assert {type(r["birth_date"]) for r in rows} == {date} and {type(r["last_visit"]) for r in rows} == {datetime}
-    assert {type(r["household_size"]) for r in rows} == {int} and {type(r["diabetes"]) for r in rows} == {bool}
+    assert {type(r["birth_date"]) for r in rows} == {date} and {
+        type(r["last_visit"]) for r in rows
+    } == {datetime}
+    assert {type(r["household_size"]) for r in rows} == {int} and {
+        type(r["diabetes"]) for r in rows
+    } == {bool}
     assert {type(r["income"]) for r in rows} == {float, type(None)}
     assert {r["sex"] for r in rows} == {"female", "male"}
     assert all(date(1935, 1, 1) <= r["birth_date"] <= date(2006, 12, 31) for r in rows)
@@ -80,7 +96,10 @@ def test_the_demo_population_is_always_the_same_and_lifelike() -> None:
     a, b = demo.population(), demo.population()
     assert a.equals(b) and a.num_rows == 20_000 and 10 <= a.num_columns <= 14
     frame = a.to_pandas()
-    assert frame.groupby("education")["income"].mean().loc["university"] > 1.3 * frame.groupby("education")["income"].mean().loc["school"]
+    assert (
+        frame.groupby("education")["income"].mean().loc["university"]
+        > 1.3 * frame.groupby("education")["income"].mean().loc["school"]
+    )
     assert frame["income"].isna().mean() > 0.05
     codes = demo.schema().encode(a)
     assert np.all((codes >= 0) & (codes < demo.schema().shape))
@@ -107,7 +126,10 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("unknown workload", {"workload": "three-way"}),
     ("workload too wide", {"workload": "4-way"}),
     ("workload of a wrong type", {"workload": 3}),
-    ("workload of another schema", {"workload": us.marginals(us.Schema.from_domain({"z": 2}), k=1)}),
+    (
+        "workload of another schema",
+        {"workload": us.marginals(us.Schema.from_domain({"z": 2}), k=1)},
+    ),
     ("missing workload file", {"workload": "nowhere.yaml"}),
     ("missing schema file", {"schema": "nowhere.yaml"}),
     ("schema of a wrong type", {"schema": 3}),
@@ -121,13 +143,20 @@ BAD: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("what", "options"), BAD, ids=[what for what, _ in BAD])
-def test_a_bad_argument_is_one_sentence_and_costs_nothing(what: str, options: dict[str, Any], tmp_path: Path) -> None:
+def test_a_bad_argument_is_one_sentence_and_costs_nothing(
+    what: str, options: dict[str, Any], tmp_path: Path
+) -> None:
     table = tmp_path / "t.parquet"
     pd.DataFrame(small_table(), columns=list("abc")).to_parquet(table)
     with pytest.raises(us.InputError) as caught:
         make(str(table), **options)
     sentence = str(caught.value)
-    assert caught.value.exit_code == 2 and sentence.endswith(".") and "\n" not in sentence and len(sentence) > 15
+    assert (
+        caught.value.exit_code == 2
+        and sentence.endswith(".")
+        and "\n" not in sentence
+        and len(sentence) > 15
+    )
     assert not FileLedger.beside(table).path.exists()
 
 
@@ -195,7 +224,9 @@ def test_events_add_up_to_no_more_than_promised(mechanism: str, neighbours: str)
 
 def test_the_ledger_reserves_the_whole_promise(tmp_path: Path) -> None:
     made = make(ledger=tmp_path / "l.jsonl")
-    assert FileLedger(tmp_path / "l.jsonl").read().spent.rho == Fraction(made.manifest["budget"]["rho"])
+    assert FileLedger(tmp_path / "l.jsonl").read().spent.rho == Fraction(
+        made.manifest["budget"]["rho"]
+    )
 
 
 class Breaks(Independent):
@@ -250,7 +281,9 @@ def test_a_ledger_that_cannot_say_where_it_is_is_refused_before_it_is_charged() 
     assert not charged
 
 
-def test_a_ledger_that_breaks_meanwhile_changes_neither_the_error_nor_the_silence(tmp_path: Path) -> None:
+def test_a_ledger_that_breaks_meanwhile_changes_neither_the_error_nor_the_silence(
+    tmp_path: Path,
+) -> None:
     class Vandal(Independent):
         def play(self, *args: Any) -> Any:
             (tmp_path / "l.jsonl").write_text("broken\n")
@@ -282,7 +315,12 @@ def test_a_marginal_that_cannot_be_numbered_is_refused_before_the_charge(tmp_pat
     schema = us.Schema.from_domain({f"c{i}": 10 for i in range(20)})
     with pytest.raises(us.NotSupported, match="cells"):
         us.release(
-            np.zeros((9, 20), int), schema=schema, epsilon=1, mechanism="independent", workload="20-way", ledger=tmp_path / "l.jsonl"
+            np.zeros((9, 20), int),
+            schema=schema,
+            epsilon=1,
+            mechanism="independent",
+            workload="20-way",
+            ledger=tmp_path / "l.jsonl",
         )
     assert not (tmp_path / "l.jsonl").exists()
 
@@ -295,7 +333,14 @@ def test_a_source_opened_with_another_schema_is_refused() -> None:
 
 def test_an_empty_table_is_not_told_under_add_remove() -> None:
     """Whether anybody is in the table is private there, so an empty one is released like any other."""
-    made = us.release(np.zeros((0, 3), int), schema=SMALL, epsilon=1, delta=1e-6, neighbours="add-remove-one", rows=50)
+    made = us.release(
+        np.zeros((0, 3), int),
+        schema=SMALL,
+        epsilon=1,
+        delta=1e-6,
+        neighbours="add-remove-one",
+        rows=50,
+    )
     assert made.synthetic.num_rows == 50 and made.manifest["rows"]["public"] is False
 
 
@@ -318,7 +363,8 @@ def test_nothing_exact_in_the_manifest() -> None:
 def true_error(made: us.Release, table: np.ndarray) -> float:
     exact = CodedRows(table, made.schema.shape)
     return max(
-        float(np.abs(part.counts(exact).dense() / len(table) - made.answers()[i].ravel()).max()) for i, part in enumerate(made.workload)
+        float(np.abs(part.counts(exact).dense() / len(table) - made.answers()[i].ravel()).max())
+        for i, part in enumerate(made.workload)
     )
 
 
@@ -341,21 +387,33 @@ def test_the_certificate_is_not_vacuous() -> None:
 
 def test_mwem_beats_independent_where_columns_depend() -> None:
     table = small_table(20_000)
-    errors = {name: np.mean([true_error(make(table, mechanism=name), table) for _ in range(3)]) for name in ("mwem", "independent")}
+    errors = {
+        name: np.mean([true_error(make(table, mechanism=name), table) for _ in range(3)])
+        for name in ("mwem", "independent")
+    }
     assert errors["mwem"] < 0.3 * errors["independent"]
 
 
 def test_adult_reaches_its_figures(shared: Path) -> None:
-    """mwem on six columns of ADULT, all 3-way marginals, epsilon 1: largest error of the rows, mean of 5 runs."""
+    """mwem on six columns of ADULT, all 3-way marginals, epsilon 1: largest error of the rows, mean
+    of 5 runs.
+    """
     domain = json.loads((shared / "data/adult-coded/adult-pgm-domain.json").read_text())
     names = ["marital-status", "relationship", "race", "sex", "education-num", "income>50K"]
     schema = us.Schema.from_domain({name: domain[name] for name in names})
     table = pd.read_csv(shared / "data/adult-coded/adult-pgm.csv.gz")[names].to_numpy()
-    errors = [true_error(us.release(table, schema=schema, workload="3-way", epsilon=1, mechanism="mwem"), table) for _ in range(5)]
+    errors = [
+        true_error(
+            us.release(table, schema=schema, workload="3-way", epsilon=1, mechanism="mwem"), table
+        )
+        for _ in range(5)
+    ]
     assert np.mean(errors) <= 0.025
 
 
-def test_what_goes_wrong_while_rows_are_counted_quotes_no_cell_and_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong_while_rows_are_counted_quotes_no_cell_and_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def breaks(self: Any, column_sets: Any) -> Any:
         raise ValueError("the cell was 13579")
 

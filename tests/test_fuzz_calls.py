@@ -1,4 +1,6 @@
-"""Fuzz of every public name: a call gives something sound, or refuses in a sentence and charges nothing."""
+"""Fuzz of every public name: a call gives something sound, or refuses in a sentence and charges
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -64,12 +66,19 @@ def examples(few: int, many: int) -> Any:
 
 def fuzz(tries: int) -> settings:
     return settings(
-        deadline=None, max_examples=tries, derandomize=True, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+        deadline=None,
+        max_examples=tries,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
     )
 
 
 def judged(heard: Heard, charged: bool | None = None) -> str:
-    """What is wrong with how a call ended; ``charged`` is None for calls that have nothing to charge."""
+    """What is wrong with how a call ended; ``charged`` is None for calls that have nothing to
+    charge.
+    """
     if heard.warned or heard.printed:
         return f"it warned or printed: {heard.warned} {heard.printed[:200]}"
     if isinstance(heard.problem, us.ReleaseFailed):
@@ -84,11 +93,15 @@ def sound_workload(work: us.Workload) -> None:
     """It survives its plain form, and its counts are those of the rows that satisfy its queries."""
     assert us.Workload.from_dict(json.loads(json.dumps(work.to_dict())), work.schema) == work
     rng = np.random.default_rng(0)
-    codes = np.column_stack([rng.integers(size, size=40) for size in work.schema.shape]).astype(np.int32)
+    codes = np.column_stack([rng.integers(size, size=40) for size in work.schema.shape]).astype(
+        np.int32
+    )
     table = CodedRows(codes, work.schema.shape)
     for part in work.parts[:20]:
         if part.size <= 5000:
-            assert np.array_equal(part.counts(table).dense(), part.truth(codes[:, list(part.columns)]).sum(axis=0))
+            assert np.array_equal(
+                part.counts(table).dense(), part.truth(codes[:, list(part.columns)]).sum(axis=0)
+            )
             assert part.describe(work.schema, 0) and part.describe(work.schema, part.size - 1)
 
 
@@ -111,11 +124,15 @@ def sound_bundle(made: us.Release) -> None:
 
 
 @examples(60, 500)
-def test_a_sound_workload_file_is_read_and_counted(tries: int, tmp_path: Path, battery: Battery) -> None:
+def test_a_sound_workload_file_is_read_and_counted(
+    tries: int, tmp_path: Path, battery: Battery
+) -> None:
     @fuzz(tries)
     @given(st.data(), ASKED)
     def check(data: st.DataObject, schema: us.Schema) -> None:
-        (tmp_path / "w.yaml").write_text(yaml.safe_dump(data.draw(workload_data(schema)), allow_unicode=True))
+        (tmp_path / "w.yaml").write_text(
+            yaml.safe_dump(data.draw(workload_data(schema)), allow_unicode=True)
+        )
         sound_workload(us.Workload.load(tmp_path / "w.yaml", schema))
 
     check()
@@ -123,7 +140,9 @@ def test_a_sound_workload_file_is_read_and_counted(tries: int, tmp_path: Path, b
 
 
 @examples(80, 1000)
-def test_an_odd_workload_file_is_read_or_refused_in_a_sentence(tries: int, tmp_path: Path, battery: Battery) -> None:
+def test_an_odd_workload_file_is_read_or_refused_in_a_sentence(
+    tries: int, tmp_path: Path, battery: Battery
+) -> None:
     outcomes: Counter[str] = Counter()
 
     @fuzz(tries)
@@ -137,8 +156,14 @@ def test_an_odd_workload_file_is_read_or_refused_in_a_sentence(tries: int, tmp_p
         outcomes[heard.outcome] += 1
 
     check()
-    assert outcomes["WorkloadError"] > tries / 10 and outcomes["released"] > tries / 10, "the damage is all of one strength"
-    battery("fuzz", tries, f"odd workload files, {outcomes['released']} read, the others refused in a sentence")
+    assert outcomes["WorkloadError"] > tries / 10 and outcomes["released"] > tries / 10, (
+        "the damage is all of one strength"
+    )
+    battery(
+        "fuzz",
+        tries,
+        f"odd workload files, {outcomes['released']} read, the others refused in a sentence",
+    )
 
 
 # ---------------------------------------------------------------------- items
@@ -148,22 +173,38 @@ def as_table(form: str, pairs: list[tuple[Any, Any]], names: list[str]) -> Any:
     """Pairs as a table that somebody may have, and a canary among them."""
     rows = [*pairs, (CANARY_NUMBER, CANARY_TEXT)]
     if form == "texts":
-        text = [[str(cell).encode("utf-8", "replace").decode() for cell in column] for column in zip(*rows, strict=True)]
+        text = [
+            [str(cell).encode("utf-8", "replace").decode() for cell in column]
+            for column in zip(*rows, strict=True)
+        ]
         return pa.table(dict(zip(names, text, strict=True)))
     if form == "numbers":
-        return pa.table({name: [hash(str(row[i])) % 9 for row in rows] for i, name in enumerate(names)})
+        return pa.table(
+            {name: [hash(str(row[i])) % 9 for row in rows] for i, name in enumerate(names)}
+        )
     if form == "sparse":
-        return sparse.csr_array(np.array([[hash(str(cell)) % 2 for cell in row] * 3 for row in rows]))
+        return sparse.csr_array(
+            np.array([[hash(str(cell)) % 2 for cell in row] * 3 for row in rows])
+        )
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
 @examples(25, 150)
-def test_any_items_and_pairs_give_a_sound_release_or_a_sentence(tries: int, battery: Battery) -> None:
+def test_any_items_and_pairs_give_a_sound_release_or_a_sentence(
+    tries: int, battery: Battery
+) -> None:
     outcomes: Counter[str] = Counter()
 
     @fuzz(tries)
-    @given(ITEM_SCHEMAS, PAIRS, st.sampled_from(["texts", "numbers", "sparse", "dict"]), st.sampled_from(["1-way", "2-conjunctions:4@1"]))
-    def check(described: dict[str, Any], pairs: list[tuple[Any, Any]], form: str, workload: str) -> None:
+    @given(
+        ITEM_SCHEMAS,
+        PAIRS,
+        st.sampled_from(["texts", "numbers", "sparse", "dict"]),
+        st.sampled_from(["1-way", "2-conjunctions:4@1"]),
+    )
+    def check(
+        described: dict[str, Any], pairs: list[tuple[Any, Any]], form: str, workload: str
+    ) -> None:
         made = listen(lambda: us.Schema.items(**described))
         assert judged(made) == ""
         if made.problem is not None:
@@ -174,7 +215,14 @@ def test_any_items_and_pairs_give_a_sound_release_or_a_sentence(tries: int, batt
             ledger = Path(folder) / "l"
             heard = listen(
                 lambda: us.release(
-                    table, schema=made.result, epsilon=1, delta="1e-6", workload=workload, mechanism="independent", ledger=ledger, rows=9
+                    table,
+                    schema=made.result,
+                    epsilon=1,
+                    delta="1e-6",
+                    workload=workload,
+                    mechanism="independent",
+                    ledger=ledger,
+                    rows=9,
                 )
             )
             assert judged(heard, ledger.exists()) == ""
@@ -184,7 +232,11 @@ def test_any_items_and_pairs_give_a_sound_release_or_a_sentence(tries: int, batt
 
     check()
     assert outcomes["released"] > tries / 10 and outcomes["no schema"] and outcomes["SourceError"]
-    battery("fuzz", tries, f"tables of items, {outcomes['released']} released, the others refused in a sentence")
+    battery(
+        "fuzz",
+        tries,
+        f"tables of items, {outcomes['released']} released, the others refused in a sentence",
+    )
 
 
 # ---------------------------------------------------------------------- every public name
@@ -192,7 +244,9 @@ def test_any_items_and_pairs_give_a_sound_release_or_a_sentence(tries: int, batt
 
 @dataclass(frozen=True)
 class Call:
-    """One way to use a public name: what to give, what to do with it, and what must hold of what comes."""
+    """One way to use a public name: what to give, what to do with it, and what must hold of what
+    comes.
+    """
 
     given: st.SearchStrategy[dict[str, Any]]
     do: Callable[..., Any]
@@ -259,7 +313,11 @@ def sound_rows(asked: dict[str, Any], made: pa.Table) -> None:
 
 def sound_sample(asked: dict[str, Any], drawn: Sample) -> None:
     codes = drawn.codes
-    assert len(codes) == drawn.table.num_rows == (asked["rows"] or len(codes)) and codes.min() >= 0 and np.all(codes < SMALL.shape)
+    assert (
+        len(codes) == drawn.table.num_rows == (asked["rows"] or len(codes))
+        and codes.min() >= 0
+        and np.all(codes < SMALL.shape)
+    )
     assert Condition.parse(asked.get("condition", "a >= 0"), SMALL).holds(codes).all()
     assert 0 < drawn.share <= 1 and 0 <= with_a_model().alpha_of(drawn) <= 1
 
@@ -275,11 +333,14 @@ def nothing_there(asked: dict[str, Any], read: Any) -> None:
 
 
 def sound_folder(asked: dict[str, Any], place: Path) -> None:
-    assert unsound(place) == [] and np.array_equal(us.Release.load(place).codes, with_a_model().codes)
+    assert unsound(place) == [] and np.array_equal(
+        us.Release.load(place).codes, with_a_model().codes
+    )
 
 
 def sound_predictions(asked: dict[str, Any], said: np.ndarray) -> None:
-    assert said.dtype == np.bool_ and len(said) in {len(asked["table"][name]) for name in "ab"}  # of the columns that it asks about
+    # of the columns that it asks about
+    assert said.dtype == np.bool_ and len(said) in {len(asked["table"][name]) for name in "ab"}
 
 
 def sound_shares(asked: dict[str, Any], shares: Any) -> None:
@@ -308,7 +369,9 @@ def workload_is_sound(asked: dict[str, Any], made: us.Workload) -> None:
 
 
 def of_queries(make: Callable[..., us.Query]) -> Callable[..., us.Workload]:
-    return lambda **asked: us.explicit(SMALL, queries=[make(*asked.get("first", ()), *asked["literals"])])
+    return lambda **asked: us.explicit(
+        SMALL, queries=[make(*asked.get("first", ()), *asked["literals"])]
+    )
 
 
 COMMON: dict[str, st.SearchStrategy[Any]] = {
@@ -322,24 +385,43 @@ WORK = st.sampled_from(["1-way", "2-way:2@1", "all-conjunctions", None, us.margi
 EPSILON, DELTA = st.sampled_from([1, "0.5", Fraction(1, 3)]), st.sampled_from(["1e-6", 1e-9])
 COUNTS = st.lists(st.integers(-5, 90) | st.floats(-1e12, 1e12) | ODD, min_size=2, max_size=4)
 TABLES = st.one_of(
-    st.sampled_from([(["a"], [30, 20, 10], 1.5), (("a", "c"), np.full((3, 2), 9.5), 0), (["c"], [1e12, -4], Fraction(10**12))]),
+    st.sampled_from(
+        [
+            (["a"], [30, 20, 10], 1.5),
+            (("a", "c"), np.full((3, 2), 9.5), 0),
+            (["c"], [1e12, -4], Fraction(10**12)),
+        ]
+    ),
     st.tuples(st.lists(st.sampled_from("abc"), max_size=2), COUNTS, st.floats(0, 1e12)),
-    st.builds(us.Measurement, PARTS, COUNTS.map(lambda c: np.array(c, object)), st.sampled_from([1, Fraction(1, 9), 0.5, "x"])),
+    st.builds(
+        us.Measurement,
+        PARTS,
+        COUNTS.map(lambda c: np.array(c, object)),
+        st.sampled_from([1, Fraction(1, 9), 0.5, "x"]),
+    ),
 )
-PATHS = st.sampled_from([".", "/no/such/folder", "/dev/null", "/", Path("x"), b"x", "\x00", "y" * 5000])
+PATHS = st.sampled_from(
+    [".", "/no/such/folder", "/dev/null", "/", Path("x"), b"x", "\x00", "y" * 5000]
+)
 WIDTH = st.sampled_from([None, 1, 2])
 
 CALLS: dict[str, Call] = {
     "Boolean": Call(arguments(**COMMON), column(us.Boolean), schema_is_sound),
     "Categorical": Call(
-        arguments(**COMMON, categories=st.lists(st.sampled_from("abé12") | st.just("03"), max_size=4).map(tuple), numeric=st.booleans()),
+        arguments(
+            **COMMON,
+            categories=st.lists(st.sampled_from("abé12") | st.just("03"), max_size=4).map(tuple),
+            numeric=st.booleans(),
+        ),
         column(us.Categorical),
         schema_is_sound,
     ),
     "Number": Call(
         arguments(
             **COMMON,
-            edges=st.lists(st.integers(-5, 9) | st.floats(-2, 2**53), min_size=1, max_size=4).map(sorted).map(tuple),
+            edges=st.lists(st.integers(-5, 9) | st.floats(-2, 2**53), min_size=1, max_size=4)
+            .map(sorted)
+            .map(tuple),
             integer=st.booleans(),
         ),
         column(us.Number),
@@ -348,7 +430,9 @@ CALLS: dict[str, Call] = {
     "Moment": Call(
         arguments(
             **COMMON,
-            edges=st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=4).map(sorted).map(tuple),
+            edges=st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=4)
+            .map(sorted)
+            .map(tuple),
             date=st.booleans(),
             resolution=st.sampled_from(["bins", "year", "day", "second"]),
         ),
@@ -361,13 +445,21 @@ CALLS: dict[str, Call] = {
         schema_is_sound,
     ),
     "Schema.from_dict": Call(
-        st.builds(lambda schema, rng: {"data": altered(schema.to_dict(), rng)}, ASKED, st.randoms(use_true_random=False))
+        st.builds(
+            lambda schema, rng: {"data": altered(schema.to_dict(), rng)},
+            ASKED,
+            st.randoms(use_true_random=False),
+        )
         | arguments(data=SCHEMA),
         lambda data: as_schema(us.Schema.from_dict(data)),
         schema_is_sound,
     ),
     "Schema.from_domain": Call(
-        arguments(domain=st.dictionaries(st.sampled_from(["a", "é", 1, "", "\ud800"]), st.integers(1, 9), max_size=3)),
+        arguments(
+            domain=st.dictionaries(
+                st.sampled_from(["a", "é", 1, "", "\ud800"]), st.integers(1, 9), max_size=3
+            )
+        ),
         lambda domain: as_schema(us.Schema.from_domain(domain)),
         schema_is_sound,
     ),
@@ -386,17 +478,27 @@ CALLS: dict[str, Call] = {
         workload_is_sound,
     ),
     **{
-        make.__name__: Call(st.fixed_dictionaries({"literals": st.lists(LITERALS | ODD, max_size=3)}), of_queries(make), workload_is_sound)
+        make.__name__: Call(
+            st.fixed_dictionaries({"literals": st.lists(LITERALS | ODD, max_size=3)}),
+            of_queries(make),
+            workload_is_sound,
+        )
         for make in (us.all_of, us.any_of, us.parity)
     },
     "at_least": Call(
-        st.fixed_dictionaries({"first": st.tuples(st.integers(0, 3) | NUMBERS), "literals": st.lists(LITERALS, max_size=3)}),
+        st.fixed_dictionaries(
+            {
+                "first": st.tuples(st.integers(0, 3) | NUMBERS),
+                "literals": st.lists(LITERALS, max_size=3),
+            }
+        ),
         of_queries(us.at_least),
         workload_is_sound,
     ),
     "Marginal": Call(
         arguments(
-            positions=st.lists(st.integers(-1, 3), max_size=2).map(tuple), shape=st.lists(st.sampled_from([2, 3, 4]), max_size=2).map(tuple)
+            positions=st.lists(st.integers(-1, 3), max_size=2).map(tuple),
+            shape=st.lists(st.sampled_from([2, 3, 4]), max_size=2).map(tuple),
         ),
         lambda **asked: us.Workload(SMALL, (us.Marginal(**asked),)),
         workload_is_sound,
@@ -406,21 +508,34 @@ CALLS: dict[str, Call] = {
         lambda names: us.Workload(SMALL, (us.Marginal.of(SMALL, names),)),
         workload_is_sound,
     ),
-    "Workload": Call(arguments(schema=st.just(SMALL), parts=st.lists(PARTS, max_size=3).map(tuple)), us.Workload, workload_is_sound),
+    "Workload": Call(
+        arguments(schema=st.just(SMALL), parts=st.lists(PARTS, max_size=3).map(tuple)),
+        us.Workload,
+        workload_is_sound,
+    ),
     "Workload.from_dict": Call(
         st.builds(
             lambda work, rng: {"data": altered(work.to_dict(), rng), "schema": work.schema},
             st.sampled_from(
-                [us.Workload.parse("1-way+2-conjunctions:3@1+all-conjunctions", schema) for schema in (SMALL, BASKET, UNLUCKY)]
+                [
+                    us.Workload.parse("1-way+2-conjunctions:3@1+all-conjunctions", schema)
+                    for schema in (SMALL, BASKET, UNLUCKY)
+                ]
             ),
             st.randoms(use_true_random=False),
         )
-        | arguments(data=st.just({"parts": [{"kind": "marginal", "columns": ["a"]}]}), schema=st.just(SMALL)),
+        | arguments(
+            data=st.just({"parts": [{"kind": "marginal", "columns": ["a"]}]}), schema=st.just(SMALL)
+        ),
         us.Workload.from_dict,
         workload_is_sound,
     ),
-    "Workload.load": Call(arguments(path=PATHS, schema=st.just(SMALL)), us.Workload.load, nothing_there),
-    "Workload.parse": Call(arguments(text=WORK, schema=st.just(SMALL)), us.Workload.parse, workload_is_sound),
+    "Workload.load": Call(
+        arguments(path=PATHS, schema=st.just(SMALL)), us.Workload.load, nothing_there
+    ),
+    "Workload.parse": Call(
+        arguments(text=WORK, schema=st.just(SMALL)), us.Workload.parse, workload_is_sound
+    ),
     "explicit": Call(
         arguments(
             schema=st.just(SMALL),
@@ -431,17 +546,29 @@ CALLS: dict[str, Call] = {
         workload_is_sound,
     ),
     "marginals": Call(
-        arguments(schema=st.just(SMALL), k=st.integers(0, 4), sample=st.none() | st.integers(1, 4), seed=st.integers(0, 9)),
+        arguments(
+            schema=st.just(SMALL),
+            k=st.integers(0, 4),
+            sample=st.none() | st.integers(1, 4),
+            seed=st.integers(0, 9),
+        ),
         us.marginals,
         workload_is_sound,
     ),
     "random_conjunctions": Call(
-        arguments(schema=st.just(SMALL), count=st.integers(1, 30), k=st.integers(1, 4), seed=st.integers(0, 9)),
+        arguments(
+            schema=st.just(SMALL),
+            count=st.integers(1, 30),
+            k=st.integers(1, 4),
+            seed=st.integers(0, 9),
+        ),
         us.random_conjunctions,
         workload_is_sound,
     ),
     "all_conjunctions": Call(
-        arguments(schema=st.just(SMALL), columns=st.none() | st.lists(st.sampled_from("abc"), max_size=3)),
+        arguments(
+            schema=st.just(SMALL), columns=st.none() | st.lists(st.sampled_from("abc"), max_size=3)
+        ),
         us.all_conjunctions,
         workload_is_sound,
     ),
@@ -477,7 +604,9 @@ CALLS: dict[str, Call] = {
             label=st.sampled_from(["c = 1", "c", "a >= 1", "a != 2"]),
             epsilon=EPSILON,
             attributes=st.sampled_from([None, ["b >= 2"], ("b = 0", "b = 1")]),
-            rules=st.sampled_from(["conjunctions", "disjunctions", "parities", "halfspaces", "decision-lists"]),
+            rules=st.sampled_from(
+                ["conjunctions", "disjunctions", "parities", "halfspaces", "decision-lists"]
+            ),
             width=WIDTH,
             signed=st.booleans(),
             method=st.sampled_from(["exponential", "exponential", "rspm", "prsma"]),
@@ -507,7 +636,9 @@ CALLS: dict[str, Call] = {
     ),
     "Learned.load": Call(arguments(path=PATHS), us.Learned.load, nothing_there),
     "Release.load": Call(arguments(folder=PATHS), us.Release.load, nothing_there),
-    "Release.save": Call(arguments(folder=PATHS), lambda folder: with_a_model().save(folder), sound_folder),
+    "Release.save": Call(
+        arguments(folder=PATHS), lambda folder: with_a_model().save(folder), sound_folder
+    ),
     "verify": Call(arguments(folder=PATHS), us.verify, nothing_there),
     "Release": Call(
         arguments(rows=st.sampled_from([1, 20, np.int64(7)]), seed=st.none() | st.integers(0, 9)),
@@ -515,21 +646,35 @@ CALLS: dict[str, Call] = {
         sound_sample,
     ),
     "Release.sample_where": Call(
-        arguments(condition=CONDITIONS, rows=st.none() | st.integers(1, 30), seed=st.none() | st.integers(0, 9)),
+        arguments(
+            condition=CONDITIONS,
+            rows=st.none() | st.integers(1, 30),
+            seed=st.none() | st.integers(0, 9),
+        ),
         lambda **asked: with_a_model().sample_where(**asked),
         sound_sample,
     ),
     "Release.alpha_of": Call(
         arguments(
             codes=st.sampled_from(
-                [np.zeros((3, 3), np.int32), np.zeros((2, 3)), np.full((1, 3), 9), np.full((1, 3), np.nan), np.zeros((0, 3), int)]
+                [
+                    np.zeros((3, 3), np.int32),
+                    np.zeros((2, 3)),
+                    np.full((1, 3), 9),
+                    np.full((1, 3), np.nan),
+                    np.zeros((0, 3), int),
+                ]
             )
         ),
-        lambda codes: with_a_model().alpha_of(Sample(pa.table({}), codes, "any row", 1.0, 1.0, None)),
+        lambda codes: with_a_model().alpha_of(
+            Sample(pa.table({}), codes, "any row", 1.0, 1.0, None)
+        ),
         sound_shares,
     ),
     "Release.answers": Call(
-        arguments(workload=WORK | st.just(us.marginals(BASKET, 1))), lambda workload: with_a_model().answers(workload), sound_answers
+        arguments(workload=WORK | st.just(us.marginals(BASKET, 1))),
+        lambda workload: with_a_model().answers(workload),
+        sound_answers,
     ),
     "Answers": Call(
         arguments(key=st.sampled_from([0, 2, ("a", "b"), ["a", "b"], ("b", "a"), "a"])),
@@ -548,7 +693,11 @@ ELSEWHERE = {
 
 
 def test_every_public_name_is_fuzzed_or_is_no_call() -> None:
-    errors = {name for name in us.__all__ if isinstance(getattr(us, name), type) and issubclass(getattr(us, name), Exception)}
+    errors = {
+        name
+        for name in us.__all__
+        if isinstance(getattr(us, name), type) and issubclass(getattr(us, name), Exception)
+    }
     assert {name.split(".")[0] for name in CALLS} | set(ELSEWHERE) | errors == set(us.__all__)
     assert not set(CALLS) & set(ELSEWHERE)
 
@@ -573,8 +722,18 @@ def test_any_arguments_of_a_public_name_give_something_sound_or_a_sentence(
 
     check()
     assert outcomes.total() > outcomes["released"], "nothing was refused"
-    assert outcomes["released"] or call.do in (us.Schema.load, us.Workload.load, us.Learned.load, us.Release.load, us.verify), "all refused"
-    battery("fuzz", outcomes.total(), f"calls of {name}, {outcomes['released']} sound, the others refused in a sentence")
+    assert outcomes["released"] or call.do in (
+        us.Schema.load,
+        us.Workload.load,
+        us.Learned.load,
+        us.Release.load,
+        us.verify,
+    ), "all refused"
+    battery(
+        "fuzz",
+        outcomes.total(),
+        f"calls of {name}, {outcomes['released']} sound, the others refused in a sentence",
+    )
 
 
 # ---------------------------------------------------------------------- what was found
@@ -590,7 +749,9 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("part", FOREIGN, ids=range(len(FOREIGN)))
-def test_queries_of_another_schema_are_refused_before_anything_is_charged(part: QueryClass, tmp_path: Path) -> None:
+def test_queries_of_another_schema_are_refused_before_anything_is_charged(
+    part: QueryClass, tmp_path: Path
+) -> None:
     with pytest.raises(us.WorkloadError, match="another schema"):
         us.release(
             small_table(60), schema=SMALL, epsilon=1, delta="1e-6", workload=us.Workload(SMALL, (part,)), mechanism="gaussian",
@@ -611,7 +772,10 @@ def test_a_schema_whose_bins_no_file_can_say_costs_nothing(tmp_path: Path) -> No
     assert not (tmp_path / "l").exists()
 
 
-@pytest.mark.parametrize("keys", [[0, 99], [-1, 2], [5, 0], [1.5, 2], [0, 0], ["x", "y"], [10, -(2**63), -(2**62), 20], 3])
+@pytest.mark.parametrize(
+    "keys",
+    [[0, 99], [-1, 2], [5, 0], [1.5, 2], [0, 0], ["x", "y"], [10, -(2**63), -(2**62), 20], 3],
+)
 def test_keys_of_a_sparse_table_that_no_cell_has_are_refused_in_a_sentence(keys: Any) -> None:
     part = us.marginals(SMALL, k=2).parts[0]
     sparse_table = us.Measurement(part, np.ones(np.size(keys)), Fraction(1), keys, 1)

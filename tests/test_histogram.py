@@ -1,4 +1,6 @@
-"""One noisy column: smoothing takes out noise where neighbours are alike, and does no harm where they are not."""
+"""One noisy column: smoothing takes out noise where neighbours are alike, and does no harm where
+they are not.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def _tv(share: np.ndarray, truth: np.ndarray) -> float:
 def _mean_tv(truth: np.ndarray, sigma: float, *, smooth: bool, runs: int = 20) -> float:
     rng = np.random.default_rng(1)
     noisy = [truth + rng.normal(0, sigma, len(truth)) for _ in range(runs)]
-    return float(np.mean([_tv(to_distribution(y, PEOPLE, sigma if smooth else 0.0), truth) for y in noisy]))
+    return float(
+        np.mean([_tv(to_distribution(y, PEOPLE, sigma if smooth else 0.0), truth) for y in noisy])
+    )
 
 
 @pytest.mark.parametrize(("sigma", "left"), [(100, 0.6), (300, 0.5), (600, 0.5)])
@@ -83,7 +87,9 @@ def test_the_number_of_people_is_believed_over_the_noisy_sum() -> None:
     st.integers(0, 10**9),
     st.floats(0, 1e8),
 )
-def test_any_noisy_column_becomes_a_distribution(noisy: list[float], people: int, sigma: float) -> None:
+def test_any_noisy_column_becomes_a_distribution(
+    noisy: list[float], people: int, sigma: float
+) -> None:
     share = to_distribution(np.asarray(noisy), people, sigma)
     assert share.min() >= 0
     assert share.sum() == pytest.approx(1)

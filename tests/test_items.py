@@ -1,4 +1,6 @@
-"""Tables of items: schema, source, release, and conjunctions as arrays. Counts are compared with plain Python."""
+"""Tables of items: schema, source, release, and conjunctions as arrays. Counts are compared with
+plain Python.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def as_pairs(codes: np.ndarray, rng: np.random.Generator) -> pa.Table:
 
 
 def homes(codes: np.ndarray, schema: us.Schema, folder: Path) -> dict[str, Source]:
-    """The same table in every form that it can have; rows without items are not in pairs, so each has one here."""
+    """The same table in every form that it can have; rows without items are not in pairs, so each
+    has one here.
+    """
     rng = np.random.default_rng(1)
     pairs = as_pairs(codes, rng)
     pq.write_table(pairs, folder / "pairs.parquet")
@@ -93,11 +97,19 @@ def test_every_form_of_a_table_gives_the_same_counts(rows: int, tmp_path: Path) 
         us.Marginal.of(schema, ["3", "39", "20"]),
         us.Marginal.of(schema, ["7"]),
         us.Marginal.of(schema, []),
-        Symmetric((us.any_of(us.Literal(1, 1), us.Literal(30, 0)), us.parity(us.Literal(38, 1), us.Literal(2, 1)))),
+        Symmetric(
+            (
+                us.any_of(us.Literal(1, 1), us.Literal(30, 0)),
+                us.parity(us.Literal(38, 1), us.Literal(2, 1)),
+            )
+        ),
     ]
     for name, source in homes(codes, schema, tmp_path).items():
         for part in parts:
-            assert np.array_equal(part.counts(source).dense(), part.counts(truth).dense()), (name, part.kind)
+            assert np.array_equal(part.counts(source).dense(), part.counts(truth).dense()), (
+                name,
+                part.kind,
+            )
 
 
 def test_blocks_of_wide_tables_join_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,12 +138,29 @@ def vectors(frame: Any) -> list[tuple[int, ...]]:
 
 
 @settings(deadline=None, max_examples=60)
-@given(cells=st.lists(st.tuples(st.sampled_from(["row", "item"]), st.sampled_from(ODD_CELLS)), max_size=3), who=st.integers(0, 3))
-def test_whatever_one_person_writes_moves_one_row_only(cells: list[tuple[str, Any]], who: int) -> None:
+@given(
+    cells=st.lists(
+        st.tuples(st.sampled_from(["row", "item"]), st.sampled_from(ODD_CELLS)), max_size=3
+    ),
+    who=st.integers(0, 3),
+)
+def test_whatever_one_person_writes_moves_one_row_only(
+    cells: list[tuple[str, Any]], who: int
+) -> None:
     names = BASKET.names
-    pairs: list[list[Any]] = [[f"p{i}", names[j]] for i, j in ((0, 0), (0, 1), (1, 4), (2, 2), (3, 0), (3, 3))]
+    pairs: list[list[Any]] = [
+        [f"p{i}", names[j]] for i, j in ((0, 0), (0, 1), (1, 4), (2, 2), (3, 0), (3, 3))
+    ]
     others = sorted(
-        map(tuple, rows_of(open_source(pd.DataFrame([p for p in pairs if p[0] != f"p{who}"], columns=["row", "item"]), BASKET)).tolist())
+        map(
+            tuple,
+            rows_of(
+                open_source(
+                    pd.DataFrame([p for p in pairs if p[0] != f"p{who}"], columns=["row", "item"]),
+                    BASKET,
+                )
+            ).tolist(),
+        )
     )
     for i, (column, cell) in enumerate(cells):
         mine = [f"p{who}", names[i % 5]]
@@ -147,7 +176,11 @@ def test_whatever_one_person_writes_moves_one_row_only(cells: list[tuple[str, An
 
 def test_pairs_without_a_row_are_nobodys_and_numbers_name_people_by_value() -> None:
     frame = pd.DataFrame(
-        {"row": [1, 1.0, None, "", "1", "x", " x "], "item": ["tea", "milk", "tea", "tea", "figs", "tea", "salt"]}, dtype=object
+        {
+            "row": [1, 1.0, None, "", "1", "x", " x "],
+            "item": ["tea", "milk", "tea", "tea", "figs", "tea", "salt"],
+        },
+        dtype=object,
     )
     assert vectors(frame) == [(0, 0, 0, 0, 1), (0, 0, 1, 1, 0), (0, 1, 1, 0, 0)]
 
@@ -171,7 +204,10 @@ def people_in(rows: Any) -> int:
         (HUGE, [pa.uint64(), pa.decimal128(38, 0)]),
         ([2**100, 2**100 + 1, 2**100 - 1, 2**70, -(2**70)], [pa.decimal128(38, 0)]),
         ([0.1, 0.2, 0.1 + 0.2, 0.3, 2.0**60], [pa.float64()]),
-        (["9007199254740992", "9007199254740993", "1", "01", "1.0"], [pa.string(), pa.large_string(), pa.string_view()]),
+        (
+            ["9007199254740992", "9007199254740993", "1", "01", "1.0"],
+            [pa.string(), pa.large_string(), pa.string_view()],
+        ),
     ],
     ids=["around 2^53", "around 2^64", "beyond 2^64", "reals", "text"],
 )
@@ -180,9 +216,18 @@ def test_no_two_people_are_one_and_nobody_is_two(ids: list[Any], kinds: list[pa.
     assert people_in(twice) == len(ids)
     for kind in kinds:
         assert people_in(pa.array(twice, kind)) == len(ids), str(kind)
-        assert people_in(pa.chunked_array([pa.array(ids, kind), pa.array(ids[::-1], kind)])) == len(ids)
-        # As objects among which one is something else, and as they are: nobody's name depends on another's.
-        mixed = pd.DataFrame({"row": [*ids, b"?", *ids], "item": ["figs"] * len(ids) + ["figs"] + ["tea"] * len(ids)}, dtype=object)
+        assert people_in(pa.chunked_array([pa.array(ids, kind), pa.array(ids[::-1], kind)])) == len(
+            ids
+        )
+        # As objects among which one is something else, and as they are: nobody's name depends on
+        # another's.
+        mixed = pd.DataFrame(
+            {
+                "row": [*ids, b"?", *ids],
+                "item": ["figs"] * len(ids) + ["figs"] + ["tea"] * len(ids),
+            },
+            dtype=object,
+        )
         assert vectors(mixed) == [(0, 0, 1, 0, 1)] * len(ids)
 
 
@@ -193,7 +238,9 @@ def test_one_number_in_several_types_is_one_person(tmp_path: Path) -> None:
         }  # fmt: skip
         for name, array in arrays.items():
             pq.write_table(pa.table({"row": array, "item": ["figs"]}), tmp_path / f"{name}.parquet")
-        assert rows_of(open_source(tmp_path / "*.parquet", BASKET)).tolist() == [[0, 0, 0, 0, 1]], value
+        assert rows_of(open_source(tmp_path / "*.parquet", BASKET)).tolist() == [[0, 0, 0, 0, 1]], (
+            value
+        )
         assert people_in([value, np.int64(value), np.uint64(value), decimal.Decimal(value)]) == 1
     assert people_in([1, 1.0, np.float32(1), "1", True]) == 3
 
@@ -208,19 +255,30 @@ def test_numpy_ids_keep_their_last_digit() -> None:
 def test_pairs_come_in_queries_and_dictionaries_too() -> None:
     table = pa.table({"row": ["a", "b", "a"], "item": ["figs", "tea", "tea"]})
     parts = (table.slice(0, 1), table.slice(1))
-    chunks = pa.concat_tables([pa.table({name: part[name].dictionary_encode() for name in part.column_names}) for part in parts])
+    chunks = pa.concat_tables(
+        [
+            pa.table({name: part[name].dictionary_encode() for name in part.column_names})
+            for part in parts
+        ]
+    )
     for home in (chunks, kept_in_duckdb(table), pl.from_arrow(chunks).lazy()):
         assert vectors(home) == [(0, 0, 1, 0, 0), (0, 0, 1, 0, 1)]
 
 
 def test_ids_that_are_no_unicode_are_as_different_as_their_letters() -> None:
     ids = ["a\ud800", "a\udfff", "a?", "a\ud800"]
-    assert len(vectors(pd.DataFrame({"row": pd.Series(ids, dtype=object), "item": ["figs"] * 4}))) == 3
+    assert (
+        len(vectors(pd.DataFrame({"row": pd.Series(ids, dtype=object), "item": ["figs"] * 4}))) == 3
+    )
 
 
 def test_entries_of_a_matrix_do_not_add_up() -> None:
     matrix = sparse.coo_array(([1, -1, 0, np.nan], ([0, 0, 1, 2], [0, 0, 1, 2])), shape=(3, 5))
-    assert rows_of(open_source(matrix, BASKET)).tolist() == [[1, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 1, 0, 0]]
+    assert rows_of(open_source(matrix, BASKET)).tolist() == [
+        [1, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0],
+        [0, 0, 1, 0, 0],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -256,13 +314,23 @@ def test_nothing_is_read_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    "schema", [us.Schema.items(7), us.Schema.items([5, -2, 9], row="user"), us.Schema.items(["a", "b"], density=0.25, item="film")]
+    "schema",
+    [
+        us.Schema.items(7),
+        us.Schema.items([5, -2, 9], row="user"),
+        us.Schema.items(["a", "b"], density=0.25, item="film"),
+    ],
 )
 def test_item_schemas_survive_their_file_form(schema: us.Schema, tmp_path: Path) -> None:
     for name in ("s.json", "s.yaml"):
         schema.save(tmp_path / name)
-        assert us.Schema.load(tmp_path / name) == schema and us.Schema.load(tmp_path / name).digest == schema.digest
-    assert all(column == us.Boolean(name=name) for column, name in zip(schema, schema.names, strict=True))
+        assert (
+            us.Schema.load(tmp_path / name) == schema
+            and us.Schema.load(tmp_path / name).digest == schema.digest
+        )
+    assert all(
+        column == us.Boolean(name=name) for column, name in zip(schema, schema.names, strict=True)
+    )
 
 
 def test_a_domain_may_still_have_a_column_named_items_beside_others() -> None:
@@ -289,7 +357,13 @@ def test_a_million_items_are_cheap_to_name() -> None:
     with pytest.raises(us.SchemaError, match="and 999,960 more"):
         schema.position("x")
     with pytest.raises(us.NotSupported, match="about 10"):
-        us.release(sparse.csr_array((50, 1_000_000)), schema=schema, workload="3-conjunctions:10", mechanism="mwem", epsilon=1)
+        us.release(
+            sparse.csr_array((50, 1_000_000)),
+            schema=schema,
+            workload="3-conjunctions:10",
+            mechanism="mwem",
+            epsilon=1,
+        )
 
 
 # ---------------------------------------------------------------------- conjunctions
@@ -301,7 +375,9 @@ def test_bitmaps_count_what_truth_says(rows: int, seed: int, k: int) -> None:
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, SMALL.shape, (rows, 3)).astype(np.int32)
     columns = rng.integers(3, size=(9, k))
-    part = Conjunctions.of(columns, rng.integers(np.asarray(SMALL.shape)[columns]), rng.random((9, k)) < 0.5)
+    part = Conjunctions.of(
+        columns, rng.integers(np.asarray(SMALL.shape)[columns]), rng.random((9, k)) < 0.5
+    )
     counted = part.counts(CodedRows(codes, SMALL.shape)).dense()
     assert np.array_equal(counted, part.truth(codes[:, list(part.columns)]).sum(axis=0))
     assert np.array_equal(counted, part.apart().counts(CodedRows(codes, SMALL.shape)).dense())
@@ -310,7 +386,10 @@ def test_bitmaps_count_what_truth_says(rows: int, seed: int, k: int) -> None:
 def test_more_rows_than_a_chunk_are_counted_once() -> None:
     codes = small_table(20_011).astype(np.int32)
     part = random_batch(SMALL, 40, 2, 0)
-    assert np.array_equal(part.tally(codes[:, list(part.columns)]), part.truth(codes[:, list(part.columns)]).sum(axis=0))
+    assert np.array_equal(
+        part.tally(codes[:, list(part.columns)]),
+        part.truth(codes[:, list(part.columns)]).sum(axis=0),
+    )
 
 
 def test_equal_arrays_are_equal_batches_that_nobody_can_change() -> None:
@@ -322,17 +401,27 @@ def test_equal_arrays_are_equal_batches_that_nobody_can_change() -> None:
 
 
 def test_random_conjunctions_are_distinct_and_sensible() -> None:
-    # SMALL has sizes 3, 4 and 2: 12 + 6 + 8 pairs of values and 24 triples, fewer than are asked for.
-    for schema, k, asked, there in ((SMALL, 2, 99, 26), (SMALL, 3, 99, 24), (BASKET, 3, 99, 10), (us.Schema.items(2000), 3, 5000, 5000)):
+    # SMALL has sizes 3, 4 and 2: 12 + 6 + 8 pairs of values and 24 triples, fewer than are asked
+    # for.
+    for schema, k, asked, there in (
+        (SMALL, 2, 99, 26),
+        (SMALL, 3, 99, 24),
+        (BASKET, 3, 99, 10),
+        (us.Schema.items(2000), 3, 5000, 5000),
+    ):
         part = us.random_conjunctions(schema, asked, k, 3).parts[0]
         queries = [part.query(i) for i in range(part.size)]
         assert len({frozenset(query.literals) for query in queries if query}) == part.size == there
         assert all(query and len({x.column for x in query.literals}) == k for query in queries)
-        assert schema.pairs is None or all(x.value == 1 for query in queries if query for x in query.literals)
+        assert schema.pairs is None or all(
+            x.value == 1 for query in queries if query for x in query.literals
+        )
 
 
 def test_what_people_type_for_conjunctions() -> None:
-    assert us.Workload.parse("2-conjunctions:5@7", BASKET) == us.random_conjunctions(BASKET, 5, 2, 7)
+    assert us.Workload.parse("2-conjunctions:5@7", BASKET) == us.random_conjunctions(
+        BASKET, 5, 2, 7
+    )
     assert us.Workload.parse("2-conjunctions:5", BASKET).spec == "2-conjunctions:5@0"
     for text in ("3-conjunctions", "3-conjunctions:0", "9-conjunctions:5", "3-conjunction:5"):
         with pytest.raises(us.WorkloadError):
@@ -347,7 +436,13 @@ def test_what_people_type_for_conjunctions() -> None:
      {"holds": [1, 1, 1, 2]}, {"holds": [1]}, {"columns": [0.5, 1, 1, 1]}, {"columns": []}],
 )  # fmt: skip
 def test_malformed_files_of_conjunctions_are_refused(wrong: dict[str, Any]) -> None:
-    plain = {"kind": "conjunctions", "literals": 2, "columns": [0, 1, 1, 2], "values": [1, 1, 1, 0], "holds": True}
+    plain = {
+        "kind": "conjunctions",
+        "literals": 2,
+        "columns": [0, 1, 1, 2],
+        "values": [1, 1, 1, 0],
+        "holds": True,
+    }
     assert Conjunctions.from_dict(plain, BASKET).size == 2
     with pytest.raises(us.WorkloadError):
         Conjunctions.from_dict({**plain, **wrong}, BASKET)
@@ -355,13 +450,35 @@ def test_malformed_files_of_conjunctions_are_refused(wrong: dict[str, Any]) -> N
 
 @pytest.mark.parametrize(
     "mechanism",
-    ["arp", "gaussian", "rap", "projection", "matrix", "mwem", "fem", "dualquery", "independent", "generator", "querygan", "auto"],
+    [
+        "arp",
+        "gaussian",
+        "rap",
+        "projection",
+        "matrix",
+        "mwem",
+        "fem",
+        "dualquery",
+        "independent",
+        "generator",
+        "querygan",
+        "auto",
+    ],
 )
 def test_every_mechanism_serves_conjunctions_or_says_that_it_does_not(mechanism: str) -> None:
-    quick = {"rap": {"rounds": 1, "steps": 10}, "projection": {"steps": 10}, "fem": {"rounds": 4, "samples": 4}}
+    quick = {
+        "rap": {"rounds": 1, "steps": 10},
+        "projection": {"steps": 10},
+        "fem": {"rounds": 4, "samples": 4},
+    }
     quick |= {"generator": {"steps": 5}, "querygan": {"rounds": 4, "steps": 3}}
     made = us.release(
-        small_table(), schema=SMALL, workload="2-conjunctions:12@1", mechanism=mechanism, parameters=quick.get(mechanism), epsilon=1
+        small_table(),
+        schema=SMALL,
+        workload="2-conjunctions:12@1",
+        mechanism=mechanism,
+        parameters=quick.get(mechanism),
+        epsilon=1,
     )
     assert made.answers()[0].shape == (12,)
 
@@ -375,11 +492,19 @@ def made() -> us.Release:
     codes[:3] = 0
     work = us.random_conjunctions(us.Schema.items(200), 500, 2, 1)
     return us.release(
-        sparse.csr_array(codes), schema=us.Schema.items(200), workload=work, mechanism="dualquery", epsilon=2, rows=300, seed=0
+        sparse.csr_array(codes),
+        schema=us.Schema.items(200),
+        workload=work,
+        mechanism="dualquery",
+        epsilon=2,
+        rows=300,
+        seed=0,
     )
 
 
-def test_a_release_of_items_is_pairs_and_reads_back_the_same(made: us.Release, tmp_path: Path) -> None:
+def test_a_release_of_items_is_pairs_and_reads_back_the_same(
+    made: us.Release, tmp_path: Path
+) -> None:
     assert made.synthetic.column_names == ["row", "item"] and made.codes.shape == (300, 200)
     assert made.to_csr().shape == (300, 200) and made.to_csr().sum() == made.synthetic.num_rows
     again = us.Release.load(made.save(tmp_path / "r"))
@@ -390,7 +515,9 @@ def test_a_release_of_items_is_pairs_and_reads_back_the_same(made: us.Release, t
 
 def test_a_row_without_items_is_not_lost(made: us.Release, tmp_path: Path) -> None:
     codes = np.zeros_like(made.codes)
-    empty = replace(made, codes=codes, synthetic=made.schema.decode(codes, np.random.default_rng(0)))
+    empty = replace(
+        made, codes=codes, synthetic=made.schema.decode(codes, np.random.default_rng(0))
+    )
     assert us.Release.load(empty.save(tmp_path / "r")).codes.shape == (300, 200)
 
 
@@ -409,23 +536,40 @@ def test_wide_tables_get_fewer_rows_by_a_public_rule() -> None:
 
     assert most_rows(us.Schema.items(512_000)) == MOST_CODES // 512_000 == 524
     with pytest.raises(us.ParameterError, match="from 1 to 524"):
-        us.release(sparse.csr_array((10_000, 512_000)), schema=us.Schema.items(512_000), workload="3-conjunctions:9", epsilon=1, rows=525)
+        us.release(
+            sparse.csr_array((10_000, 512_000)),
+            schema=us.Schema.items(512_000),
+            workload="3-conjunctions:9",
+            epsilon=1,
+            rows=525,
+        )
 
 
 def test_mechanisms_that_keep_whole_rows_refuse_wide_tables_before_any_charge() -> None:
     schema, empty = us.Schema.items(5000), sparse.csr_array((100, 5000))
     for mechanism in ("arp", "gaussian", "matrix"):
         with pytest.raises(us.NotSupported, match="dualquery"):
-            us.release(empty, schema=schema, workload="3-conjunctions:9", mechanism=mechanism, epsilon=1)
+            us.release(
+                empty, schema=schema, workload="3-conjunctions:9", mechanism=mechanism, epsilon=1
+            )
     made = us.release(empty, schema=schema, workload="3-conjunctions:9", epsilon=1)
     assert made.manifest["mechanism"]["name"] == "dualquery"
 
 
 def test_items_of_which_nothing_is_learnt_follow_the_public_guess() -> None:
-    for density, low, high in ((0.0, 0.0, 0.0), (0.5, 0.4, 0.6), (0.1, 0.05, 0.15), (1.0, 1.0, 1.0)):
+    for density, low, high in (
+        (0.0, 0.0, 0.0),
+        (0.5, 0.4, 0.6),
+        (0.1, 0.05, 0.15),
+        (1.0, 1.0, 1.0),
+    ):
         schema = us.Schema.items(2000, density=density)
         assert schema.pairs is not None
-        instance = Instance.of(schema.shape, [us.all_of(us.Literal(0, 1), us.Literal(1, 1))], one_way=schema.pairs.guess)
+        instance = Instance.of(
+            schema.shape,
+            [us.all_of(us.Literal(0, 1), us.Literal(1, 1))],
+            one_way=schema.pairs.guess,
+        )
         record = Search().solve(instance, 0).record
         assert record[:2].tolist() == [1, 1] and low <= record[2:].mean() <= high
 
@@ -436,12 +580,34 @@ def test_movielens_end_to_end(shared: Path, tmp_path: Path) -> None:
         pytest.skip("MovieLens is not among the comparison data")
     schema = us.Schema.items(9724, row="user")
     schema.save(tmp_path / "movies.json")
-    made = us.release(pq.read_table(pairs), schema=schema, workload="3-conjunctions:20000@7", mechanism="dualquery", epsilon=1)
+    made = us.release(
+        pq.read_table(pairs),
+        schema=schema,
+        workload="3-conjunctions:20000@7",
+        mechanism="dualquery",
+        epsilon=1,
+    )
     assert made.codes.shape == (610, 9724) and made.manifest["rows"]["count"] == 610
     truth = made.workload.parts[0].counts(open_source(pairs, schema)).dense() / 610
     assert np.abs(truth - made.answers()[0]).mean() < 0.01
-    words = ["release", str(pairs), "--schema", str(tmp_path / "movies.json"), "--epsilon", "1", "--workload", "3-conjunctions:2000@7"]
-    run = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "out"), "--ledger", str(tmp_path / "ledger.jsonl")])
+    words = [
+        "release",
+        str(pairs),
+        "--schema",
+        str(tmp_path / "movies.json"),
+        "--epsilon",
+        "1",
+        "--workload",
+        "3-conjunctions:2000@7",
+    ]
+    run = CliRunner().invoke(
+        main, [*words, "--out", str(tmp_path / "out"), "--ledger", str(tmp_path / "ledger.jsonl")]
+    )
     assert run.exit_code == 0, run.output
     assert CliRunner().invoke(main, ["verify", str(tmp_path / "out")]).exit_code == 0
-    assert CliRunner().invoke(main, ["schema", "check", str(tmp_path / "movies.json"), str(pairs)]).exit_code == 0
+    assert (
+        CliRunner()
+        .invoke(main, ["schema", "check", str(tmp_path / "movies.json"), str(pairs)])
+        .exit_code
+        == 0
+    )

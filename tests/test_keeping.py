@@ -1,4 +1,6 @@
-"""Nothing finished is lost for want of a disk or of memory, and what clearly cannot fit is refused before anything is charged."""
+"""Nothing finished is lost for want of a disk or of memory, and what clearly cannot fit is refused
+before anything is charged.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,15 @@ def run(*words: str) -> Result:
 
 def release(data: Path, out: Path) -> Result:
     settings = [f"--{name}={value}" for name, value in QUICK.items()]
-    return run("release", str(data / "t.csv"), "--schema", str(data / "schema.json"), *settings, "--out", str(out))
+    return run(
+        "release",
+        str(data / "t.csv"),
+        "--schema",
+        str(data / "schema.json"),
+        *settings,
+        "--out",
+        str(out),
+    )
 
 
 def charges(data: Path) -> int:
@@ -86,7 +96,10 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     """A real disk of one megabyte."""
     place = tmp_path / "disk"
     place.mkdir()
-    if not sys.platform.startswith("linux") or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place]).returncode:
+    if (
+        not sys.platform.startswith("linux")
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place]).returncode
+    ):
         pytest.skip("only root can mount a disk here")
     yield place
     subprocess.run(["umount", "--lazy", place], check=True)
@@ -94,18 +107,24 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 def fill(disk: Path, spare: int) -> None:
     """Leave so many bytes free."""
-    (disk / "filler").write_bytes(b"x" * (os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize - spare))
+    (disk / "filler").write_bytes(
+        b"x" * (os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize - spare)
+    )
 
 
 @pytest.mark.parametrize("spare", [0, 30_000])
-def test_a_disk_that_is_too_full_is_refused_before_a_charge(spare: int, data: Path, disk: Path) -> None:
+def test_a_disk_that_is_too_full_is_refused_before_a_charge(
+    spare: int, data: Path, disk: Path
+) -> None:
     fill(disk, spare)  # the least bundle has more than this
     result = release(data, disk / "out")
     assert result.exit_code == 2 and charges(data) == 0 and not (disk / "out").exists()
     assert re.search("No space left|MB left; make room", result.stderr)
 
 
-def test_a_place_that_takes_names_and_no_bytes_is_refused_before_a_charge(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_that_takes_names_and_no_bytes_is_refused_before_a_charge(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A quota, for one, lets files be made and not written."""
 
     def full(fd: int) -> None:
@@ -113,13 +132,25 @@ def test_a_place_that_takes_names_and_no_bytes_is_refused_before_a_charge(data: 
 
     monkeypatch.setattr(keeping.os, "fsync", full)
     result = release(data, data / "out")
-    assert result.exit_code == 2 and "quota" in result.stderr.lower() and charges(data) == 0 and not (data / "out").exists()
+    assert (
+        result.exit_code == 2
+        and "quota" in result.stderr.lower()
+        and charges(data) == 0
+        and not (data / "out").exists()
+    )
 
 
-def test_the_room_that_a_disk_must_have_grows_with_the_rows(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_room_that_a_disk_must_have_grows_with_the_rows(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     usage = keeping.shutil.disk_usage(data)
     monkeypatch.setattr(keeping.shutil, "disk_usage", lambda place: usage._replace(free=5_000_000))
-    settings: dict[str, Any] = {"schema": SMALL, **QUICK, "ledger": data / "l.jsonl", "out": data / "out"}
+    settings: dict[str, Any] = {
+        "schema": SMALL,
+        **QUICK,
+        "ledger": data / "l.jsonl",
+        "out": data / "out",
+    }
     with pytest.raises(us.ParameterError, match=r"will take about .* has 5 MB left"):
         us.release(small_table(), rows=10_000_000, **settings)
     assert not (data / "l.jsonl").exists()
@@ -128,7 +159,10 @@ def test_the_room_that_a_disk_must_have_grows_with_the_rows(data: Path, monkeypa
 
 SIZED = {
     "rows": ({"mechanism": "independent"}, "2-way"),
-    "a model": ({"mechanism": "rap", "parameters": {"rounds": 2, "steps": 5, "relaxed_rows": 5000}}, "1-way"),
+    "a model": (
+        {"mechanism": "rap", "parameters": {"rounds": 2, "steps": 5, "relaxed_rows": 5000}},
+        "1-way",
+    ),
     "answers": ({"mechanism": "independent"}, "4-way:60@1"),
     "batches": ({"mechanism": "independent"}, "3-way"),
 }
@@ -136,10 +170,14 @@ SIZED = {
 
 @pytest.mark.parametrize("what", SIZED)
 @pytest.mark.parametrize("rows", [500, 20_000])
-def test_the_size_of_a_bundle_is_known_within_a_factor(what: str, rows: int, tmp_path: Path) -> None:
+def test_the_size_of_a_bundle_is_known_within_a_factor(
+    what: str, rows: int, tmp_path: Path
+) -> None:
     settings, work = SIZED[what]
     schema = demo_schema()
-    made = us.release(population(2000), schema=schema, epsilon=1, workload=work, rows=rows, **settings)  # type: ignore[arg-type]
+    made = us.release(
+        population(2000), schema=schema, epsilon=1, workload=work, rows=rows, **settings
+    )  # type: ignore[arg-type]
     found = sum(file.stat().st_size for file in made.save(tmp_path / "out").iterdir())
     brief = Brief(schema=schema, workload=made.workload, neighbours=Neighbours.REPLACE_ONE)
     numbers = make(settings["mechanism"], settings.get("parameters")).model_numbers(brief)  # type: ignore[arg-type]
@@ -147,7 +185,9 @@ def test_the_size_of_a_bundle_is_known_within_a_factor(what: str, rows: int, tmp
     assert found / 3 < said < 3 * found
 
 
-def test_what_clearly_needs_more_memory_than_there_is_is_refused_before_a_charge(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_clearly_needs_more_memory_than_there_is_is_refused_before_a_charge(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(keeping, "memory_left", lambda: 100_000_000)
     settings: dict[str, Any] = {"schema": SMALL, **QUICK, "ledger": data / "l.jsonl"}
     with pytest.raises(us.NotSupported, match="of memory or more, and 100 MB are left"):
@@ -176,19 +216,37 @@ def test_a_limit_on_the_process_is_seen() -> None:
 
 
 GROUP_LIMITS = {
-    "version 2": ("0::/a/b\n", "a", {"memory.max": "5000", "memory.current": "3000", "memory.stat": "anon 1\ninactive_file 700\n"}),
+    "version 2": (
+        "0::/a/b\n",
+        "a",
+        {
+            "memory.max": "5000",
+            "memory.current": "3000",
+            "memory.stat": "anon 1\ninactive_file 700\n",
+        },
+    ),
     "version 2, a file read twice": (
         "0::/a/b\n",
         "a",
-        {"memory.max": "5000", "memory.current": "4300", "memory.stat": "inactive_file 500\nactive_file 1500\n"},
+        {
+            "memory.max": "5000",
+            "memory.current": "4300",
+            "memory.stat": "inactive_file 500\nactive_file 1500\n",
+        },
     ),
     "version 2, in a container": ("0::/\n", "", {"memory.max": "5000", "memory.current": "2300"}),
-    "version 1": ("4:memory:/a\n", "memory/a", {"memory.limit_in_bytes": "5000", "memory.usage_in_bytes": "2300"}),
+    "version 1": (
+        "4:memory:/a\n",
+        "memory/a",
+        {"memory.limit_in_bytes": "5000", "memory.usage_in_bytes": "2300"},
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", GROUP_LIMITS)
-def test_the_limit_of_a_control_group_is_seen(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_of_a_control_group_is_seen(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own, folder, files = GROUP_LIMITS[kind]
     (tmp_path / "own").write_text(own)
     (tmp_path / "groups/a/b").mkdir(parents=True)
@@ -201,7 +259,9 @@ def test_the_limit_of_a_control_group_is_seen(kind: str, tmp_path: Path, monkeyp
     assert machine.memory_left() == 2700
 
 
-def test_where_nothing_tells_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_tells_nothing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("OWN_GROUPS", "GROUPS", "MEMORY_INFO"):
         monkeypatch.setattr(machine, name, tmp_path / "nothing")
     assert machine.memory_left() is None
@@ -222,37 +282,65 @@ def after_the_play(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object
     monkeypatch.setattr(cli_module, "make_release", late)
 
 
-def test_a_disk_that_fills_up_during_the_play_loses_nothing(data: Path, disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_up_during_the_play_loses_nothing(
+    data: Path, disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     after_the_play(monkeypatch, lambda: fill(disk, 8192))
     result = release(data, disk / "out")
     place = kept_at(result)
-    assert is_sound(place) and place.is_relative_to(data.parent / "state") and f"understudy verify {place}" in result.stderr
+    assert (
+        is_sound(place)
+        and place.is_relative_to(data.parent / "state")
+        and f"understudy verify {place}" in result.stderr
+    )
     assert "No space left" in result.stderr and charges(data) == 1
-    assert [file.name for file in disk.iterdir()] == ["filler"]  # nothing that looks like a release and is none
+    # nothing that looks like a release and is none
+    assert [file.name for file in disk.iterdir()] == ["filler"]
 
 
-def test_a_folder_that_is_gone_or_closed_after_the_play_loses_nothing(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def closes() -> None:  # as a disk does that is mounted again; root would be let through by mere permissions
+def test_a_folder_that_is_gone_or_closed_after_the_play_loses_nothing(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # as a disk does that is mounted again; root would be let through by mere permissions
+    def closes() -> None:
         (data / "out").rmdir()
         (data / "out").write_text("no folder")
 
     after_the_play(monkeypatch, closes)
     place = kept_at(release(data, data / "out"))
-    assert is_sound(place) and place.parent.parent == data and (data / "out").read_text() == "no folder"
+    assert (
+        is_sound(place)
+        and place.parent.parent == data
+        and (data / "out").read_text() == "no folder"
+    )
 
 
-def test_what_somebody_else_put_there_during_the_play_is_left_alone(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_somebody_else_put_there_during_the_play_is_left_alone(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     after_the_play(monkeypatch, lambda: (data / "out/report.html").write_text("another release"))
-    assert is_sound(kept_at(release(data, data / "out"))) and (data / "out/report.html").read_text() == "another release"
+    assert (
+        is_sound(kept_at(release(data, data / "out")))
+        and (data / "out/report.html").read_text() == "another release"
+    )
 
 
 class Failing:
-    """Files and beginnings of paths that, after so many things were done to them, can be written no more."""
+    """Files and beginnings of paths that, after so many things were done to them, can be written no
+    more.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, bad: tuple[str, ...], at: int) -> None:
         self.done, self.at, self.bad = 0, at, bad
-        for owner, name in ((pq, "write_table"), (Path, "write_text"), (Path, "write_bytes"), (Path, "open")):
-            monkeypatch.setattr(owner, name, self.failing(getattr(owner, name), 1 if owner is pq else 0))
+        for owner, name in (
+            (pq, "write_table"),
+            (Path, "write_text"),
+            (Path, "write_bytes"),
+            (Path, "open"),
+        ):
+            monkeypatch.setattr(
+                owner, name, self.failing(getattr(owner, name), 1 if owner is pq else 0)
+            )
 
     def failing(self, real: Callable[..., Any], which: int) -> Callable[..., Any]:
         def does(*args: Any, **options: Any) -> Any:
@@ -275,10 +363,18 @@ def writes_of_a_save(made: Release, folder: Path) -> int:
 
 @pytest.fixture(scope="module")
 def whole() -> Release:
-    return us.release(small_table(), schema=SMALL, epsilon=1, mechanism="rap", parameters={"rounds": 2, "steps": 5})
+    return us.release(
+        small_table(),
+        schema=SMALL,
+        epsilon=1,
+        mechanism="rap",
+        parameters={"rounds": 2, "steps": 5},
+    )
 
 
-def test_whichever_write_fails_the_release_is_kept_whole(whole: Release, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whichever_write_fails_the_release_is_kept_whole(
+    whole: Release, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cli_module, "make_release", lambda *args, **options: whole)
     total = writes_of_a_save(whole, data / "counted")
     assert total > 15  # ten files, most of them written and synced
@@ -295,14 +391,20 @@ PLACES = ["beside it", "the user's folder", "the folder for temporary files", "n
 
 
 @pytest.mark.parametrize("which", range(4), ids=PLACES)
-def test_it_is_kept_in_the_first_place_that_takes_it(which: int, whole: Release, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_kept_in_the_first_place_that_takes_it(
+    which: int, whole: Release, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cli_module, "make_release", lambda *args, **options: whole)
     places = [f"{data}/out-kept-", f"{data.parent}/state/", f"{data.parent}/temporary/"]
     with pytest.MonkeyPatch.context() as patch:
         Failing(patch, (f"{data}/out/", *places[:which]), at=1)
         result = release(data, data / "out")
     if which == 3:
-        assert result.exit_code == 5 and "lost, and its whole budget counts as spent" in result.stderr and "Traceback" not in result.output
+        assert (
+            result.exit_code == 5
+            and "lost, and its whole budget counts as spent" in result.stderr
+            and "Traceback" not in result.output
+        )
     else:
         place = kept_at(result)
         assert is_sound(place) and str(place).startswith(places[which])
@@ -310,17 +412,39 @@ def test_it_is_kept_in_the_first_place_that_takes_it(which: int, whole: Release,
 
 
 def test_a_rule_that_cannot_be_saved_is_kept(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["learn", str(data / "t.csv"), "--schema", str(data / "schema.json"), "--label", "c = 1", "--epsilon", "1"]
+    words = [
+        "learn",
+        str(data / "t.csv"),
+        "--schema",
+        str(data / "schema.json"),
+        "--label",
+        "c = 1",
+        "--epsilon",
+        "1",
+    ]
     with pytest.MonkeyPatch.context() as patch:
         Failing(patch, (f"{data}/",), at=1)
         result = run(*words, "--out", str(data / "rule.json"))
     place = kept_at(result)
-    assert us.Learned.load(place).manifest["label"] and "understudy verify" not in result.stderr and not (data / "rule.json").exists()
+    assert (
+        us.Learned.load(place).manifest["label"]
+        and "understudy verify" not in result.stderr
+        and not (data / "rule.json").exists()
+    )
 
 
 @pytest.mark.parametrize("what", ["file", "dangling link"])
 def test_a_rule_takes_nobodys_place(what: str, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["learn", str(data / "t.csv"), "--schema", str(data / "schema.json"), "--label", "c = 1", "--epsilon", "1"]
+    words = [
+        "learn",
+        str(data / "t.csv"),
+        "--schema",
+        str(data / "schema.json"),
+        "--label",
+        "c = 1",
+        "--epsilon",
+        "1",
+    ]
     out, learnt = data / "rule.json", cli_module.learn_rule
 
     def meanwhile(*args: Any, **options: Any) -> us.Learned:
@@ -345,7 +469,9 @@ def test_trying_a_file_leaves_what_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a" * 250, "\N{SNOWMAN}" * 83])
-def test_a_release_whose_folder_has_a_long_name_is_kept(name: str, whole: Release, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_whose_folder_has_a_long_name_is_kept(
+    name: str, whole: Release, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cli_module, "make_release", lambda *args, **options: whole)
     with pytest.MonkeyPatch.context() as patch:
         Failing(patch, (f"{data / name}/",), at=1)
@@ -353,7 +479,9 @@ def test_a_release_whose_folder_has_a_long_name_is_kept(name: str, whole: Releas
     assert is_sound(place) and (place.parent.stat().st_mode & 0o077) == 0
 
 
-def test_a_release_is_kept_when_the_working_directory_is_gone(whole: Release, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_is_kept_when_the_working_directory_is_gone(
+    whole: Release, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = data / "gone"
     here.mkdir()
     monkeypatch.chdir(here)
@@ -368,7 +496,9 @@ def test_a_release_is_kept_when_the_working_directory_is_gone(whole: Release, da
     assert is_sound(place) and place.is_relative_to(data.parent / "state")
 
 
-def test_a_disk_that_tells_no_size_is_not_taken_for_a_full_one(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_tells_no_size_is_not_taken_for_a_full_one(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(total=0, used=0, free=0))
     assert release(data, data / "out").exit_code == 0
 
@@ -389,7 +519,9 @@ def test_memory_that_runs_out_while_a_table_is_read_is_no_fault_of_its_file(
     monkeypatch.setattr(duckdb_source, "_through_duckdb", breaks)
     with pytest.raises(us.SourceError, match="Memory ran out while the table was read") as caught:
         us.release(data / "t.parquet", schema=SMALL, **QUICK)
-    assert "nothing is wrong with its files" in str(caught.value) and "s3cr3t" not in str(caught.value)
+    assert "nothing is wrong with its files" in str(caught.value) and "s3cr3t" not in str(
+        caught.value
+    )
 
 
 STARVED = """
@@ -423,28 +555,44 @@ def short_of_memory(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(ProductModel, "rows", made)
 
 
-def test_memory_that_runs_out_after_the_play_leaves_a_release_of_fewer_rows(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_runs_out_after_the_play_leaves_a_release_of_fewer_rows(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     short_of_memory(monkeypatch, 20_000)
     made = us.release(small_table(), schema=SMALL, **QUICK, rows=100_000)
-    assert len(made.codes) == 12_500 == made.manifest["synthetic_rows"] and is_sound(made.save(data / "out"))
-    assert made.manifest["mechanism"]["played"]["fewer_rows"] == "memory ran out for 100,000 rows, so fewer were made"
+    assert len(made.codes) == 12_500 == made.manifest["synthetic_rows"] and is_sound(
+        made.save(data / "out")
+    )
+    assert (
+        made.manifest["mechanism"]["played"]["fewer_rows"]
+        == "memory ran out for 100,000 rows, so fewer were made"
+    )
 
 
-def test_memory_that_runs_out_for_any_rows_says_what_is_lost(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_runs_out_for_any_rows_says_what_is_lost(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     short_of_memory(monkeypatch, 0)
-    with pytest.raises(ReleaseFailed, match="Memory ran out while the release was made, and what was measured is lost") as caught:
+    with pytest.raises(
+        ReleaseFailed,
+        match="Memory ran out while the release was made, and what was measured is lost",
+    ) as caught:
         us.release(data / "t.csv", schema=SMALL, **QUICK)
     assert "unexpected" not in str(caught.value) and charges(data) == 1
 
 
 @pytest.mark.parametrize("there", ["a release", "a file"])
-def test_a_folder_that_is_taken_is_refused_before_a_charge_from_python_too(data: Path, there: str) -> None:
+def test_a_folder_that_is_taken_is_refused_before_a_charge_from_python_too(
+    data: Path, there: str
+) -> None:
     taken = data / "taken"
     if there == "a file":
         taken.write_text("mine")
     else:
         us.release(data / "t.csv", schema=SMALL, ledger=data / "first", **QUICK).save(taken)
-    with pytest.raises(us.ParameterError, match="not empty" if there == "a release" else "is a file"):
+    with pytest.raises(
+        us.ParameterError, match="not empty" if there == "a release" else "is a file"
+    ):
         us.release(data / "t.csv", schema=SMALL, ledger=data / "second", out=taken, **QUICK)
     assert not (data / "second").exists()
 

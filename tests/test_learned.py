@@ -22,7 +22,9 @@ SCHEMA = {"a": 2, "b": 3, "c": 2, "y": 2}
 
 def table(rows: int = 2000) -> np.ndarray:
     rng = np.random.default_rng(0)
-    x = np.column_stack([rng.integers(0, 2, rows), rng.integers(0, 3, rows), rng.integers(0, 2, rows)])
+    x = np.column_stack(
+        [rng.integers(0, 2, rows), rng.integers(0, 3, rows), rng.integers(0, 2, rows)]
+    )
     return np.column_stack([x, (x[:, 0] == 1) & (x[:, 1] != 2)]).astype(int)
 
 
@@ -38,7 +40,9 @@ def test_a_rule_is_read_back_as_it_was(rules: str, tmp_path: Path) -> None:
     assert again == made and again.words == made.words and again.manifest == made.manifest
     frame = pd.DataFrame(table(), columns=list(SCHEMA))
     said = made.predict(frame)
-    assert np.array_equal(said, again.predict(frame)) and np.array_equal(said, again.predict(pa.Table.from_pandas(frame)))
+    assert np.array_equal(said, again.predict(frame)) and np.array_equal(
+        said, again.predict(pa.Table.from_pandas(frame))
+    )
     assert said.any() and not said.all()
 
 
@@ -95,7 +99,9 @@ def test_what_is_no_rule_at_all_is_refused(tmp_path: Path) -> None:
         ({"costs": (1, 0)}, "whole numbers"),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_anything_is_charged(options: dict[str, Any], sentence: str, tmp_path: Path) -> None:
+def test_what_cannot_be_done_is_refused_before_anything_is_charged(
+    options: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
     with pytest.raises(us.InputError, match=sentence):
         learnt(ledger=tmp_path / "l.jsonl", **options)
     assert not (tmp_path / "l.jsonl").exists()
@@ -104,14 +110,22 @@ def test_what_cannot_be_done_is_refused_before_anything_is_charged(options: dict
 def test_too_many_columns_are_refused_before_anything_is_charged(tmp_path: Path) -> None:
     wide = np.zeros((10, 63), int)
     with pytest.raises(NotSupported, match="fewer attributes"):
-        us.learn(wide, schema={f"x{i}": 2 for i in range(63)}, label="x62", epsilon=1, width=1, ledger=tmp_path / "l.jsonl")
+        us.learn(
+            wide,
+            schema={f"x{i}": 2 for i in range(63)},
+            label="x62",
+            epsilon=1,
+            width=1,
+            ledger=tmp_path / "l.jsonl",
+        )
     assert not (tmp_path / "l.jsonl").exists()
 
 
 @pytest.mark.parametrize("rules", ["conjunctions", "disjunctions"])
 def test_a_rule_of_one_literal_is_in_its_class_even_if_a_constant_is_best(rules: str) -> None:
     rows = table(500)
-    rows[:, 3] = rules == "disjunctions"  # all labels alike: "never", or "always", would take two literals
+    # all labels alike: "never", or "always", would take two literals
+    rows[:, 3] = rules == "disjunctions"
     made = us.learn(rows, schema=SCHEMA, label="y", epsilon=1, rules=rules, width=1)
     assert made.of.contains(made.rule) and made.manifest["mistakes"] is not None
     assert counting_of(rule_class(rules, attributes=4, width=1)).size == 1 + 8
@@ -129,7 +143,16 @@ def test_predicting_needs_the_columns_that_the_rule_asks_about_and_no_others() -
 
 @pytest.mark.parametrize(
     "options",
-    [{"attributes": "a"}, {"attributes": [5]}, {"label": None}, {"label": 5}, {"costs": 5}, {"costs": "12"}, {"ledger": 5}, {"label": "b"}],
+    [
+        {"attributes": "a"},
+        {"attributes": [5]},
+        {"label": None},
+        {"label": 5},
+        {"costs": 5},
+        {"costs": "12"},
+        {"ledger": 5},
+        {"label": "b"},
+    ],
     ids=str,
 )
 def test_mistakes_of_type_get_a_sentence(options: dict[str, Any]) -> None:
@@ -146,12 +169,18 @@ def test_a_constant_rule_is_called_by_its_name() -> None:
 def test_words_name_whole_bins_and_a_label_that_splits_one_costs_nothing(tmp_path: Path) -> None:
     field = {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}}
     settings = {"columns": {"age": {"cuts": [30, 50, 70]}}}
-    schema = us.Schema.from_dict({"fields": [field, {"name": "y", "type": "boolean"}], "understudy": settings})
+    schema = us.Schema.from_dict(
+        {"fields": [field, {"name": "y", "type": "boolean"}], "understudy": settings}
+    )
     for text in ("age >= 50", f"age >= {schema['age'].label(2)}"):
         asked = Attribute.parse(text, schema)
         assert asked.codes == {2, 3} and asked.name == text
     rows, book = np.tile([[40, 0], [60, 1]], (30, 1)), tmp_path / "l.jsonl"
-    for label, words in (("age >= 55", "near 55 are 50 and 70"), ("age = 55", "whole bin"), ("age >= 0", "nothing to learn")):
+    for label, words in (
+        ("age >= 55", "near 55 are 50 and 70"),
+        ("age = 55", "whole bin"),
+        ("age >= 0", "nothing to learn"),
+    ):
         with pytest.raises(us.InputError, match=words):
             us.learn(rows, schema=schema, label=label, epsilon=1, ledger=book)
     with pytest.raises(us.InputError, match="near 55 are 50 and 70"):
@@ -160,7 +189,13 @@ def test_words_name_whole_bins_and_a_label_that_splits_one_costs_nothing(tmp_pat
 
 
 def test_a_name_with_blanks_around_it_is_a_name() -> None:
-    made = us.learn(table(), schema={" a ": 2, "b": 3, "c": 2, "y ": 2}, label="y ", attributes=[" a ", "b = 2"], epsilon=1)
+    made = us.learn(
+        table(),
+        schema={" a ": 2, "b": 3, "c": 2, "y ": 2},
+        label="y ",
+        attributes=[" a ", "b = 2"],
+        epsilon=1,
+    )
     assert made.words == "a and not b = 2"
 
 
@@ -170,7 +205,11 @@ def test_the_widest_class_is_a_function_of_the_class() -> None:
     assert widest(rule_class("decision-lists", attributes=3)) == 3
     for rules, attributes in (("conjunctions", 40), ("halfspaces", 30), ("decision-lists", 61)):
         width = widest(rule_class(rules, attributes=attributes))
-        assert width is not None and counting_of(rule_class(rules, attributes=attributes, width=width)).size <= USUAL_RULES
+        assert (
+            width is not None
+            and counting_of(rule_class(rules, attributes=attributes, width=width)).size
+            <= USUAL_RULES
+        )
         assert size_of(rule_class(rules, attributes=attributes, width=width + 1)) > USUAL_RULES
 
 

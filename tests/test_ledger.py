@@ -18,7 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from understudy.errors import BudgetRefused, LedgerDamaged, ParameterError, ReleaseFailed, UnderstudyError
+from understudy.errors import (
+    BudgetRefused,
+    LedgerDamaged,
+    ParameterError,
+    ReleaseFailed,
+    UnderstudyError,
+)
 from understudy.privacy import Budget, FileLedger, ProcessLedger, chain
 from understudy.privacy import events as ev
 from understudy.privacy import ledger as ledger_module
@@ -35,7 +41,11 @@ def test_charges_add_up_across_openings(tmp_path: Path) -> None:
     for _ in range(3):
         FileLedger(tmp_path / "l.jsonl").reserve("r", charge(), REPLACE)
     state = FileLedger(tmp_path / "l.jsonl").read()
-    assert state.spent.rho == Fraction(3, 400) and state.neighbours is REPLACE and len(state.charges) == 3
+    assert (
+        state.spent.rho == Fraction(3, 400)
+        and state.neighbours is REPLACE
+        and len(state.charges) == 3
+    )
 
 
 def test_a_limit_is_kept_to_the_last_unit(tmp_path: Path) -> None:
@@ -59,7 +69,8 @@ def test_an_epsilon_limit_composes_tightly(tmp_path: Path) -> None:
         for _ in range(10):
             ledger.reserve("r", charge(one), REPLACE)
             granted += 1
-    assert granted == 3  # four would fit if epsilons were added in squares, two if they were just added
+    # four would fit if epsilons were added in squares, two if they were just added
+    assert granted == 3
 
 
 def test_a_limit_below_what_is_spent_is_refused(tmp_path: Path) -> None:
@@ -97,7 +108,10 @@ def test_beside_a_file_a_glob_and_a_link(tmp_path: Path, monkeypatch: pytest.Mon
     )
     assert FileLedger.beside("*.csv").path == tmp_path.resolve() / "understudy.ledger.jsonl"
     for pattern in ("parts/*.parquet", "parts/a*.parquet", "parts/**/x.parquet"):
-        assert FileLedger.beside(f"{tmp_path}/{pattern}").path == tmp_path.resolve() / "parts" / "understudy.ledger.jsonl"
+        assert (
+            FileLedger.beside(f"{tmp_path}/{pattern}").path
+            == tmp_path.resolve() / "parts" / "understudy.ledger.jsonl"
+        )
 
 
 def test_an_unwritable_place_is_a_sentence(tmp_path: Path) -> None:
@@ -156,7 +170,9 @@ def test_a_complete_record_without_its_line_end_counts(tmp_path: Path) -> None:
 
 
 def test_dying_while_mending_a_torn_line_never_stops_the_ledger(tmp_path: Path) -> None:
-    """Cut the file at every byte of the mend: it opens, and both charges that were granted are still there."""
+    """Cut the file at every byte of the mend: it opens, and both charges that were granted are
+    still there.
+    """
     path = tmp_path / "l.jsonl"
     for _ in range(3):
         FileLedger(path).reserve("r", charge(), REPLACE)
@@ -196,11 +212,19 @@ def test_a_file_put_in_place_of_the_ledger_while_waiting_is_the_one_that_is_char
         {"kind": "limit", "body": {"rho": "1/0"}},
         {
             "kind": "charge",
-            "body": {"label": "x", "neighbours": "replace-one", "events": [{"event": "Reservation", "what": "x", "rho": "inf"}]},
+            "body": {
+                "label": "x",
+                "neighbours": "replace-one",
+                "events": [{"event": "Reservation", "what": "x", "rho": "inf"}],
+            },
         },
         {
             "kind": "charge",
-            "body": {"label": "x", "neighbours": "replace-one", "events": [{"event": "Reservation", "what": "x", "rho": -1}]},
+            "body": {
+                "label": "x",
+                "neighbours": "replace-one",
+                "events": [{"event": "Reservation", "what": "x", "rho": -1}],
+            },
         },
         {"kind": "charge", "body": {"label": "x", "neighbours": "add-remove-one", "events": []}},
         {"kind": "refund", "body": {}},
@@ -210,12 +234,27 @@ def test_a_file_put_in_place_of_the_ledger_while_waiting_is_the_one_that_is_char
             "body": {
                 "label": "x",
                 "neighbours": "replace-one",
-                "events": [{"event": "PerturbedArgmin", "what": "x", "shift": 1, "slots": 10**400, "scale": "1"}],
+                "events": [
+                    {
+                        "event": "PerturbedArgmin",
+                        "what": "x",
+                        "shift": 1,
+                        "slots": 10**400,
+                        "scale": "1",
+                    }
+                ],
             },
         },
         {"kind": "charge", "body": {"label": False, "neighbours": "replace-one", "events": []}},
-        {"kind": "charge", "body": {"label": "x", "neighbours": "replace-one", "events": [], "ended": 3}},
-        {"kind": "charge", "body": {"label": "x", "neighbours": "replace-one", "events": []}, "time": "now"},
+        {
+            "kind": "charge",
+            "body": {"label": "x", "neighbours": "replace-one", "events": [], "ended": 3},
+        },
+        {
+            "kind": "charge",
+            "body": {"label": "x", "neighbours": "replace-one", "events": []},
+            "time": "now",
+        },
         {"kind": "note", "body": {"text": ["x"]}},
         {"kind": "note", "body": {"text": "x"}, "format": 99},
     ],
@@ -242,7 +281,10 @@ def test_what_a_ledger_could_not_read_again_is_not_written(tmp_path: Path) -> No
     with pytest.raises(ParameterError, match="at most 10"):
         ledger.add("x", Fraction(10**101))
     assert ledger.path.read_bytes() == before
-    assert [(c.label, c.ended) for c in ledger.read().charges] == [("2024", "7"), ("2025", "added by hand")]
+    assert [(c.label, c.ended) for c in ledger.read().charges] == [
+        ("2024", "7"),
+        ("2025", "added by hand"),
+    ]
 
 
 def test_words_that_cannot_be_shown_are_read_all_the_same(tmp_path: Path) -> None:
@@ -250,7 +292,9 @@ def test_words_that_cannot_be_shown_are_read_all_the_same(tmp_path: Path) -> Non
     ledger.add("\udcff", Fraction(1))
     ledger.note("\ud800")
     state = ledger.read()
-    assert state.charges[0].label == "\\udcff" and state.notes == ("\\ud800",) and state.spent.rho == 1
+    assert (
+        state.charges[0].label == "\\udcff" and state.notes == ("\\ud800",) and state.spent.rho == 1
+    )
 
 
 def test_garbage_at_the_start_does_not_hide_a_charge(tmp_path: Path) -> None:
@@ -270,7 +314,9 @@ def test_a_flipped_line_end_never_hides_a_charge(tmp_path: Path) -> None:
         FileLedger(path).read()
 
 
-@pytest.mark.parametrize("content", [b'{"age": 100}', b"this is not a ledger", b"\x00\xff\x13", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "content", [b'{"age": 100}', b"this is not a ledger", b"\x00\xff\x13", b"[" * 100_000]
+)
 def test_another_file_is_never_taken_over(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "schema.json"
     path.write_bytes(content)
@@ -281,7 +327,12 @@ def test_another_file_is_never_taken_over(tmp_path: Path, content: bytes) -> Non
 
 def test_threads_share_a_process_ledger() -> None:
     ledger = ProcessLedger()
-    threads = [threading.Thread(target=lambda: [ledger.reserve("r", charge(), REPLACE) for _ in range(200)]) for _ in range(4)]
+    threads = [
+        threading.Thread(
+            target=lambda: [ledger.reserve("r", charge(), REPLACE) for _ in range(200)]
+        )
+        for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -317,10 +368,15 @@ while True:
 
 
 def test_killed_at_50_random_instants_it_never_under_counts(tmp_path: Path) -> None:
-    """A process that was told "granted" may have looked at rows: the ledger must show at least that many."""
+    """A process that was told "granted" may have looked at rows: the ledger must show at least that
+    many.
+    """
     path, granted, chance = tmp_path / "l.jsonl", 0, random.Random(0)
     for _ in range(10):
-        spenders = [subprocess.Popen([sys.executable, "-c", SPENDER, str(path)], stdout=subprocess.PIPE) for _ in range(5)]
+        spenders = [
+            subprocess.Popen([sys.executable, "-c", SPENDER, str(path)], stdout=subprocess.PIPE)
+            for _ in range(5)
+        ]
         for spender in spenders:
             assert spender.stdout is not None and spender.stdout.readline() == b"ready\n"
         for spender in spenders:
@@ -347,12 +403,16 @@ def spend_until_refused(path: str, rho: str, counter: multiprocessing.Queue) -> 
         counter.put(count)
 
 
-def test_eight_processes_share_one_budget_of_exactly_400_charges(tmp_path: Path, battery: Callable[[str, int, str], None]) -> None:
+def test_eight_processes_share_one_budget_of_exactly_400_charges(
+    tmp_path: Path, battery: Callable[[str, int, str], None]
+) -> None:
     path = str(tmp_path / "l.jsonl")
     FileLedger(path).set_limit(Budget.zcdp(1))
     context = multiprocessing.get_context("spawn")
     counter: multiprocessing.Queue = context.Queue()
-    processes = [context.Process(target=spend_until_refused, args=(path, "1/400", counter)) for _ in range(8)]
+    processes = [
+        context.Process(target=spend_until_refused, args=(path, "1/400", counter)) for _ in range(8)
+    ]
     for process in processes:
         process.start()
     granted = sum(counter.get(timeout=240) for _ in processes)
@@ -367,8 +427,12 @@ def test_eight_processes_share_one_budget_of_exactly_400_charges(tmp_path: Path,
 
 
 @pytest.mark.parametrize("meet", ["before they write", "as they write"])
-def test_where_locks_do_nothing_no_more_is_granted_than_the_limit(meet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everybody has read the ledger before anybody writes, as on a file system whose locks are only local."""
+def test_where_locks_do_nothing_no_more_is_granted_than_the_limit(
+    meet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody has read the ledger before anybody writes, as on a file system whose locks are only
+    local.
+    """
     writers, path = 4, tmp_path / "l.jsonl"
     FileLedger(path).set_limit(Budget.zcdp(Fraction(1, 400)))
     gate, check, write = threading.Barrier(writers), ledger_module.check_grant, os.write
@@ -391,14 +455,22 @@ def test_where_locks_do_nothing_no_more_is_granted_than_the_limit(meet: str, tmp
 
     with monkeypatch.context() as patch:
         patch.setattr(fcntl, "flock", lambda fd, operation: None)
-        patch.setattr(ledger_module, "check_grant", checked) if meet == "before they write" else patch.setattr(os, "write", written)
+        (
+            patch.setattr(ledger_module, "check_grant", checked)
+            if meet == "before they write"
+            else patch.setattr(os, "write", written)
+        )
         threads = [threading.Thread(target=spend) for _ in range(writers)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     assert len(outcomes) == writers and outcomes.count("granted") <= 1
-    assert all("locks do not work there" in one and "no row was read" in one for one in outcomes if one != "granted")
+    assert all(
+        "locks do not work there" in one and "no row was read" in one
+        for one in outcomes
+        if one != "granted"
+    )
     if path.read_bytes().count(b'"charge"') > 1:
         with pytest.raises(LedgerDamaged):
             FileLedger(path).read()
@@ -428,11 +500,18 @@ print(granted)
 )
 
 
-def test_processes_whose_locks_do_nothing_are_granted_no_more_than_is_on_record(tmp_path: Path) -> None:
+def test_processes_whose_locks_do_nothing_are_granted_no_more_than_is_on_record(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "l.jsonl"
     FileLedger(path).set_limit(Budget.zcdp(1))
     spenders = [
-        subprocess.Popen([sys.executable, "-c", HEEDLESS, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(4)
+        subprocess.Popen(
+            [sys.executable, "-c", HEEDLESS, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for _ in range(4)
     ]
     for spender in spenders:
         assert spender.stdout is not None and spender.stdout.readline() == b"ready\n"
@@ -494,7 +573,9 @@ def test_a_record_that_is_not_where_it_was_put_grants_nothing(
         FileLedger(path).reserve("r", charge(), REPLACE)
 
 
-def test_an_unfinished_line_that_is_still_being_written_is_not_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_line_that_is_still_being_written_is_not_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its writer lives, and our lock did not keep him out."""
     path = tmp_path / "l.jsonl"
     for _ in range(2):

@@ -1,4 +1,6 @@
-"""Discriminators by objective perturbation: the certificate against another solver, the loss by its definition, the verb's order."""
+"""Discriminators by objective perturbation: the certificate against another solver, the loss by its
+definition, the verb's order.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,18 @@ from understudy.privacy import Budget, Discriminator, Meter, ProcessLedger
 from understudy.privacy import events as ev
 from understudy.privacy import logistic as room
 from understudy.privacy.accountant import ORDERS, Cost, total_cost
-from understudy.privacy.logistic import COARSE, FAR, FINE, GRID, LEVELS, Doubts, Question, Terms, is_small, minimised
+from understudy.privacy.logistic import (
+    COARSE,
+    FAR,
+    FINE,
+    GRID,
+    LEVELS,
+    Doubts,
+    Question,
+    Terms,
+    is_small,
+    minimised,
+)
 from understudy.privacy.noise import Noise
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Literal, Symmetric, all_of
@@ -33,14 +46,30 @@ from understudy.schema import Schema
 from understudy.sources.memory import MemorySource
 from understudy.tally import CodedRows
 
-X, Y, BOTH, NOTHING = Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"]), Marginal.of(TINY, ["y", "x"]), Marginal((), ())
+X = Marginal.of(TINY, ["x"])
+Y = Marginal.of(TINY, ["y"])
+BOTH = Marginal.of(TINY, ["y", "x"])
+NOTHING = Marginal((), ())
 MADE = np.array([[0, 0], [1, 0], [1, 1]])
 LARGE = Cost(Fraction(10**6), tuple(Fraction(10**6) for _ in ORDERS), curve_rho=Fraction(10**6))
 KNOTS = np.arange(len(LEVELS)) / 2**room.STEP - room.FURTHEST
 
 
-def meter_on(rows: np.ndarray, *, schema: Schema = TINY, noise: Noise | None = None, play: Cost = LARGE, **how: Any) -> Meter:
-    settings = {"neighbours": REPLACE, "ledger": ProcessLedger(), "certify": Fraction(1), "label": "test", **how}
+def meter_on(
+    rows: np.ndarray,
+    *,
+    schema: Schema = TINY,
+    noise: Noise | None = None,
+    play: Cost = LARGE,
+    **how: Any,
+) -> Meter:
+    settings = {
+        "neighbours": REPLACE,
+        "ledger": ProcessLedger(),
+        "certify": Fraction(1),
+        "label": "test",
+        **how,
+    }
     return Meter(MemorySource(rows, schema), play=play, noise=noise, **settings)
 
 
@@ -68,28 +97,42 @@ def one_hot(rows: np.ndarray, parts: tuple[Marginal, ...]) -> np.ndarray:
     """h of each row, one marginal at a time."""
     found = []
     for part in parts:
-        cells = np.ravel_multi_index(rows[:, part.positions].T, part.shape) if part.positions else np.zeros(len(rows), int)
+        cells = (
+            np.ravel_multi_index(rows[:, part.positions].T, part.shape)
+            if part.positions
+            else np.zeros(len(rows), int)
+        )
         found.append(np.eye(part.size)[cells])
     return np.hstack(found)
 
 
 class Objective:
-    """Its slope and second derivative without b, for h of the rows, h of the made rows, the made rows' weight, and the ridge."""
+    """Its slope and second derivative without b, for h of the rows, h of the made rows, the made
+    rows' weight, and the ridge.
+    """
 
     def __init__(self, rows: np.ndarray, made: np.ndarray, weight: int, ridge: float) -> None:
         self.rows, self.made, self.weight, self.ridge = rows, made, weight, ridge
 
     def slope(self, theta: np.ndarray) -> np.ndarray:
-        pulled = self.weight * self.made.T @ (1 - doubt(self.made @ theta)) - self.rows.T @ doubt(self.rows @ theta)
+        pulled = self.weight * self.made.T @ (1 - doubt(self.made @ theta)) - self.rows.T @ doubt(
+            self.rows @ theta
+        )
         return np.asarray(pulled + self.ridge * theta)
 
     def curve(self, theta: np.ndarray) -> np.ndarray:
         made = self.weight * (self.made.T * bent(self.made @ theta)) @ self.made
-        return np.asarray(made + (self.rows.T * bent(self.rows @ theta)) @ self.rows + self.ridge * np.eye(len(theta)))
+        return np.asarray(
+            made
+            + (self.rows.T * bent(self.rows @ theta)) @ self.rows
+            + self.ridge * np.eye(len(theta))
+        )
 
     def vanishes_at(self, b: np.ndarray) -> np.ndarray:
         """By scipy, which knows nothing of grids."""
-        found = optimize.root(lambda theta: self.slope(theta) + b, -b / self.ridge, jac=self.curve, tol=1e-13)
+        found = optimize.root(
+            lambda theta: self.slope(theta) + b, -b / self.ridge, jac=self.curve, tol=1e-13
+        )
         assert np.linalg.norm(self.slope(found.x) + b) < 1e-8
         return np.asarray(found.x)
 
@@ -101,17 +144,25 @@ def test_weights_of_rows_agree_with_their_definition_to_the_last_digit() -> None
     rng, rows = np.random.default_rng(0), small_table(200)
     parts = (*marginals(SMALL, k=2).marginals, Marginal.of(SMALL, ["b"]), NOTHING)
     for spread in (0.01, 1, 30):
-        theta = np.rint(rng.normal(0, spread, sum(part.size for part in parts)) * 2**GRID).astype(np.int64)
+        theta = np.rint(rng.normal(0, spread, sum(part.size for part in parts)) * 2**GRID).astype(
+            np.int64
+        )
         found = CodedRows(rows, SMALL.shape).scan(Doubts(parts, theta))
         wanted, h = [Fraction(0)] * len(theta), one_hot(rows, parts).astype(bool)
         for cells in h:
             score = Fraction(sum(int(t) for t in theta[cells]), 2**GRID)
-            place = min(max((score + room.FURTHEST) * 2**room.STEP, Fraction(0)), Fraction(len(LEVELS) - 1))
+            place = min(
+                max((score + room.FURTHEST) * 2**room.STEP, Fraction(0)), Fraction(len(LEVELS) - 1)
+            )
             at = min(int(place), len(LEVELS) - 2)
-            exact = (int(LEVELS[at]) + (place - at) * int(LEVELS[at + 1] - LEVELS[at])) * 2 ** (FINE - room.LEVEL)
+            exact = (int(LEVELS[at]) + (place - at) * int(LEVELS[at + 1] - LEVELS[at])) * 2 ** (
+                FINE - room.LEVEL
+            )
             for cell in np.flatnonzero(cells):
                 wanted[cell] += exact
-        for value, exact, rows_there in zip(found.tolist(), wanted, h.sum(axis=0).tolist(), strict=True):
+        for value, exact, rows_there in zip(
+            found.tolist(), wanted, h.sum(axis=0).tolist(), strict=True
+        ):
             assert exact - rows_there <= value <= exact
 
 
@@ -120,17 +171,31 @@ def test_every_source_serves_a_discriminator(name: str, tmp_path: Any) -> None:
     kind = source_kinds()[name]
     schema = BASKET if kind.holds_items else SMALL
     rows = np.minimum(small_table(300), np.asarray(schema.shape) - 1)
-    source = kind.holding(pa.table({n: pa.array(rows[:, i]) for i, n in enumerate(schema.names)}), schema, tmp_path)
+    source = kind.holding(
+        pa.table({n: pa.array(rows[:, i]) for i, n in enumerate(schema.names)}), schema, tmp_path
+    )
     parts = (*marginals(schema, k=2).marginals, NOTHING)
-    theta = np.rint(np.random.default_rng(1).normal(size=sum(part.size for part in parts)) * 2**GRID).astype(np.int64)
+    theta = np.rint(
+        np.random.default_rng(1).normal(size=sum(part.size for part in parts)) * 2**GRID
+    ).astype(np.int64)
     found = source.scan(Doubts(parts, theta))
-    assert np.array_equal(found, CodedRows(rows, schema.shape).scan(Doubts(parts, theta))) and np.count_nonzero(found) > 10
+    assert (
+        np.array_equal(found, CodedRows(rows, schema.shape).scan(Doubts(parts, theta)))
+        and np.count_nonzero(found) > 10
+    )
 
 
 def test_the_doubt_is_that_of_a_logistic_discriminator_and_never_steeper_than_stated() -> None:
     scores = np.linspace(-20, 20, 9999)
-    assert np.abs(doubt(scores) - special.expit(-scores)).max() < 2**-19 and LEVELS[0] == 2**room.LEVEL and LEVELS[-1] == 0
-    assert np.all(np.diff(LEVELS) <= 0) and Fraction(int(-np.diff(LEVELS).min()), 2 ** (room.LEVEL - room.STEP)) == room.STEEPEST
+    assert (
+        np.abs(doubt(scores) - special.expit(-scores)).max() < 2**-19
+        and LEVELS[0] == 2**room.LEVEL
+        and LEVELS[-1] == 0
+    )
+    assert (
+        np.all(np.diff(LEVELS) <= 0)
+        and Fraction(int(-np.diff(LEVELS).min()), 2 ** (room.LEVEL - room.STEP)) == room.STEEPEST
+    )
     assert Fraction(1, 4) <= room.STEEPEST < Fraction(26, 100)
 
 
@@ -138,7 +203,9 @@ def test_a_slope_is_called_small_only_if_it_is() -> None:
     rng, told = np.random.default_rng(1), 0
     for _ in range(300):
         stop, size = int(rng.integers(1, 2 ** int(rng.integers(4, 60)))), int(rng.integers(1, 50))
-        slope = np.rint(rng.normal(size=size) * stop * rng.choice([0.3, 1, 2]) / math.sqrt(size)).astype(np.int64)
+        slope = np.rint(
+            rng.normal(size=size) * stop * rng.choice([0.3, 1, 2]) / math.sqrt(size)
+        ).astype(np.int64)
         squared = sum(x**2 for x in slope.tolist())
         small = is_small(slope, stop)
         assert not small or squared <= stop**2
@@ -151,12 +218,18 @@ def test_a_slope_is_called_small_only_if_it_is() -> None:
 def random_question(rng: np.random.Generator) -> tuple[np.ndarray, Question]:
     parts = [(X, Y), (BOTH, X), (BOTH, X, Y, NOTHING)][int(rng.integers(3))]
     rows, made = (rng.integers(0, 2, (int(rng.integers(1, 30)), 2)) for _ in range(2))
-    numbers = {"weight": int(rng.integers(1, 4)), "ridge": int(rng.integers(1, 30)), "sigma": Fraction(int(rng.integers(1, 60)), 8)}
+    numbers = {
+        "weight": int(rng.integers(1, 4)),
+        "ridge": int(rng.integers(1, 30)),
+        "sigma": Fraction(int(rng.integers(1, 60)), 8),
+    }
     return rows, Question.checked(parts, made, TINY.shape, rows=len(rows), **numbers)
 
 
 @pytest.mark.parametrize("fast", [None, 0, 5], ids=["as it is", "plain descent", "both"])
-def test_what_is_certified_is_as_near_as_stated_by_another_solver(fast: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_certified_is_as_near_as_stated_by_another_solver(
+    fast: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng, furthest = np.random.default_rng(2), 0.0
     steps = room.minimised
     monkeypatch.setattr(room, "minimised", lambda slope, terms: steps(slope, terms, fast))
@@ -174,19 +247,37 @@ def test_what_is_certified_is_as_near_as_stated_by_another_solver(fast: int | No
 
 
 def test_a_wrong_slope_is_noticed_by_the_other_solver() -> None:
-    """A solver that forgets the made rows is far from where the slope vanishes: the check above is one."""
+    """A solver that forgets the made rows is far from where the slope vanishes: the check above is
+    one.
+    """
     rows, question = random_question(np.random.default_rng(3))
-    table, b = CodedRows(rows.astype(np.int32), TINY.shape), np.zeros(question.terms.cells, np.int64)
-    forgot = minimised(lambda theta: room._scaled(theta, question.terms.ridge) - table.scan(Doubts(question.parts, theta)), question.terms)
+    table = CodedRows(rows.astype(np.int32), TINY.shape)
+    b = np.zeros(question.terms.cells, np.int64)
+    forgot = minimised(
+        lambda theta: (
+            room._scaled(theta, question.terms.ridge) - table.scan(Doubts(question.parts, theta))
+        ),
+        question.terms,
+    )
     h = [one_hot(codes, question.parts) for codes in (rows, question.made._codes)]
     truth = Objective(*h, question.weight, question.terms.ridge).vanishes_at(b / 2**COARSE)
     assert np.linalg.norm(forgot / 2**GRID - truth) * 2**GRID > 2 * question.terms.off
 
 
 def test_the_largest_numbers_do_not_wrap() -> None:
-    """At the corners of the box, with as many rows as are let in, slopes are those of Python's numbers."""
+    """At the corners of the box, with as many rows as are let in, slopes are those of Python's
+    numbers.
+    """
     rows, weight = BASE, room.LARGEST_SLOPE - 5000
-    question = Question.checked([X, Y], MADE[:1], TINY.shape, rows=len(rows), weight=weight, ridge=room.LARGEST_SLOPE, sigma=64)
+    question = Question.checked(
+        [X, Y],
+        MADE[:1],
+        TINY.shape,
+        rows=len(rows),
+        weight=weight,
+        ridge=room.LARGEST_SLOPE,
+        sigma=64,
+    )
     seen: list[tuple[np.ndarray, np.ndarray]] = []
 
     def at_the_corners(slope: Any, terms: Terms) -> np.ndarray:
@@ -197,7 +288,9 @@ def test_the_largest_numbers_do_not_wrap() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(room, "minimised", at_the_corners)
-        question.answered(CodedRows(rows.astype(np.int32), TINY.shape), np.full(4, FAR * question.terms.sigma))
+        question.answered(
+            CodedRows(rows.astype(np.int32), TINY.shape), np.full(4, FAR * question.terms.sigma)
+        )
     h = [one_hot(codes, question.parts) for codes in (rows, MADE[:1])]
     objective = Objective(*h, weight, question.terms.ridge)
     for theta, slope in seen:
@@ -205,7 +298,15 @@ def test_the_largest_numbers_do_not_wrap() -> None:
         assert np.allclose(slope / 2**FINE, wanted, rtol=1e-9, atol=1e-3)
     assert max(np.abs(slope).max() for _, slope in seen) > 2**61
     with pytest.raises(NotSupported, match="larger ridge"):
-        Question.checked([X, Y], MADE[:1], TINY.shape, rows=len(rows), weight=weight + 5000, ridge=room.LARGEST_SLOPE, sigma=64)
+        Question.checked(
+            [X, Y],
+            MADE[:1],
+            TINY.shape,
+            rows=len(rows),
+            weight=weight + 5000,
+            ridge=room.LARGEST_SLOPE,
+            sigma=64,
+        )
 
 
 # ---------------------------------------------------------------------- the proof, step by step
@@ -213,16 +314,24 @@ def test_the_largest_numbers_do_not_wrap() -> None:
 
 @pytest.mark.parametrize("sigma", [1.0, 1.3, 4.0, 25.0])
 def test_discrete_noise_is_a_continuous_one_moved_by_at_most_two(sigma: float) -> None:
-    """Where both distribution functions say the same, they are within two of each other: at every whole number, both tails."""
+    """Where both distribution functions say the same, they are within two of each other: at every
+    whole number, both tails.
+    """
     reach = int(8 * sigma)
     below = np.cumsum(gaussian_pmf(sigma, 40 * int(sigma + 1)))
     for m in range(-reach, 1):  # the upper tail is its mirror image
         said = below[40 * int(sigma + 1) + m]
-        assert stats.norm.cdf(m - 1, scale=sigma) <= said <= stats.norm.cdf(m + 1, scale=sigma) * (1 + 1e-12)
+        assert (
+            stats.norm.cdf(m - 1, scale=sigma)
+            <= said
+            <= stats.norm.cdf(m + 1, scale=sigma) * (1 + 1e-12)
+        )
 
 
 def loss(here: Objective, there: Objective, b: np.ndarray, sigma: float) -> float:
-    """ln of the two densities' ratio where the first one's slope vanishes, by the change of variables."""
+    """ln of the two densities' ratio where the first one's slope vanishes, by the change of
+    variables.
+    """
     theta = here.vanishes_at(b)
     moved = -there.slope(theta)
     near, far = (np.linalg.slogdet(objective.curve(theta))[1] for objective in (here, there))
@@ -231,36 +340,47 @@ def loss(here: Objective, there: Objective, b: np.ndarray, sigma: float) -> floa
 
 @pytest.mark.parametrize("planted", ["nothing", "half the noise", "a ridge that is not there"])
 def test_no_loss_is_larger_than_the_proof_says_for_any_noise(planted: str) -> None:
-    """The bound holds for every b, not on average: with c the length of b along two rows, in sigmas, ln(1 + bend) + s^2/2 + s c."""
+    """The bound holds for every b, not on average: with c the length of b along two rows, in
+    sigmas, ln(1 + bend) + s^2/2 + s c.
+    """
     rng, closest = np.random.default_rng(4), -np.inf
     for _ in range(60):
         rows, question = random_question(rng)
         sigma, ridge = question.terms.sigma / 2**COARSE, question.terms.ridge
         other = rows.copy()
         other[0] = rng.integers(0, 2, 2)
-        here, there, made = (one_hot(codes, question.parts) for codes in (rows, other, question.made._codes))
+        here, there, made = (
+            one_hot(codes, question.parts) for codes in (rows, other, question.made._codes)
+        )
         stated = math.log1p(float(room.STEEPEST) * len(question.parts) / ridge)
         s = math.sqrt(2 * len(question.parts)) / sigma
-        noise, held = (sigma / 2 if planted == "half the noise" else sigma), (ridge / 100 if "ridge" in planted else ridge)
+        noise = sigma / 2 if planted == "half the noise" else sigma
+        held = ridge / 100 if "ridge" in planted else ridge
         objectives = [Objective(h, made, question.weight, held) for h in (here, there)]
         across = np.linalg.svd(np.array([here[0], there[0]]), full_matrices=False)
         plane = across[2][across[1] > 1e-9]
         for _ in range(8):
-            b = rng.normal(0, noise, question.terms.cells) + rng.normal(0, 3) * noise * (here[0] - there[0])
+            b = rng.normal(0, noise, question.terms.cells) + rng.normal(0, 3) * noise * (
+                here[0] - there[0]
+            )
             along = float(np.linalg.norm(plane @ b)) / sigma
             closest = max(closest, loss(*objectives, b, noise) - (stated + s**2 / 2 + s * along))
     assert (closest <= 1e-7) == (planted == "nothing")
 
 
 def density(counts: tuple[int, int], sigma: float, ridge: float, theta: np.ndarray) -> np.ndarray:
-    """ln of the density of one cell's theta, whose rows are counts[0] real ones and counts[1] made ones."""
+    """ln of the density of one cell's theta, whose rows are counts[0] real ones and counts[1] made
+    ones.
+    """
     b = counts[0] * doubt(theta) - counts[1] * (1 - doubt(theta)) - ridge * theta
     return np.asarray(stats.norm.logpdf(b, scale=sigma) + np.log(ridge + sum(counts) * bent(theta)))
 
 
 @pytest.mark.parametrize("times", [1.0, 0.5, 0.8])
 def test_divergence_integrated_on_a_grid_is_within_the_curve_and_close_to_it(times: float) -> None:
-    """Two cells, one row that goes from one to the other, made rows that outnumber it so that its doubt is nearly one: the worst pair."""
+    """Two cells, one row that goes from one to the other, made rows that outnumber it so that its
+    doubt is nearly one: the worst pair.
+    """
     made, ridge = 100_000, 1
     terms = Terms.of(rows=1, made=2 * made, marginals=1, cells=2, ridge=ridge, sigma=Fraction(4))
     curve = terms.events[0]
@@ -286,8 +406,14 @@ def test_the_curve_agrees_with_numerical_integration() -> None:
     for s in (Fraction(1, 100), Fraction(1, 18), Fraction(1, 2), Fraction(3)):
         for order in (ORDERS[0], Fraction(2), Fraction(10), Fraction(40)):
             t = float((order - 1) * s)
-            mean = integrate.quad(lambda r, t=t: r * math.exp(-((r - t) ** 2) / 2), 0, t + 40, points=[t], limit=200)[0]
-            wanted = math.log1p(0.01) + float(s) ** 2 / 2 + (math.log(mean) + t**2 / 2) / float(order - 1)
+            mean = integrate.quad(
+                lambda r, t=t: r * math.exp(-((r - t) ** 2) / 2), 0, t + 40, points=[t], limit=200
+            )[0]
+            wanted = (
+                math.log1p(0.01)
+                + float(s) ** 2 / 2
+                + (math.log(mean) + t**2 / 2) / float(order - 1)
+            )
             stated = float(room.divergence(order, s, Fraction(1, 100)))
             assert wanted * (1 - 1e-9) <= stated <= 1.2 * wanted
             assert stated <= order * room.zcdp(s, Fraction(1, 100)) * (1 + Fraction(1, 10**8))
@@ -297,22 +423,32 @@ def test_the_curve_agrees_with_numerical_integration() -> None:
 @pytest.mark.parametrize(("marginals", "ridge", "sigma"), [(2, 1, 3), (64, 5000, 205), (9, 4, 40)])
 def test_the_charge_is_the_curve_of_its_own_numbers(marginals: int, ridge: int, sigma: int) -> None:
     """What a row moves and what it bends, at the lowest order, where both count."""
-    curve = Terms.of(rows=100, made=100, marginals=marginals, cells=200, ridge=ridge, sigma=sigma).events[0]
+    curve = Terms.of(
+        rows=100, made=100, marginals=marginals, cells=200, ridge=ridge, sigma=sigma
+    ).events[0]
     s, a = math.sqrt(2 * marginals) / sigma, float(ORDERS[0])
     t = (a - 1) * s
-    chi = math.log1p(t * math.sqrt(2 * math.pi) * math.exp(t**2 / 2) * float(stats.norm.cdf(t))) / (a - 1)
+    chi = math.log1p(t * math.sqrt(2 * math.pi) * math.exp(t**2 / 2) * float(stats.norm.cdf(t))) / (
+        a - 1
+    )
     wanted = math.log1p(marginals / (4 * ridge)) + s**2 / 2 + chi
-    assert isinstance(curve, ev.RenyiCurve) and wanted * (1 - 1e-9) <= float(curve.curve[0]) <= wanted * (1 + 1e-3)
+    assert isinstance(curve, ev.RenyiCurve) and wanted * (1 - 1e-9) <= float(
+        curve.curve[0]
+    ) <= wanted * (1 + 1e-3)
 
 
 # ---------------------------------------------------------------------- the verb
 
 
 def noise_seen(noise: Noise | None) -> np.ndarray:
-    """b, in sigmas, as read off many released discriminators; what covers them is in it, an eighth of it."""
+    """b, in sigmas, as read off many released discriminators; what covers them is in it, an eighth
+    of it.
+    """
     h, made = one_hot(BASE, (X, Y)), one_hot(MADE, (X, Y))
     slope = Objective(h, made, 1, 200).slope
-    return np.array([-slope(asked(meter_on(BASE, noise=noise), ridge=200).theta) / 3 for _ in range(200)])
+    return np.array(
+        [-slope(asked(meter_on(BASE, noise=noise), ridge=200).theta) / 3 for _ in range(200)]
+    )
 
 
 class Half(Noise):
@@ -327,11 +463,21 @@ class Shared(Noise):
         return np.repeat(super().gaussian(1, sigma), size)
 
 
-@pytest.mark.parametrize(("noise", "right"), [(None, True), (Half(), False), (Shared(), False)], ids=["as it is", "half", "shared"])
+@pytest.mark.parametrize(
+    ("noise", "right"),
+    [(None, True), (Half(), False), (Shared(), False)],
+    ids=["as it is", "half", "shared"],
+)
 def test_released_discriminators_have_their_noise(noise: Noise | None, right: bool) -> None:
     seen = noise_seen(noise)
     wanted = (1 + 1 / 64) * np.eye(4)
-    assert bool(np.abs(np.cov(seen.T) - wanted).max() < 0.5 and np.abs(seen.mean(axis=0)).max() < 6 / math.sqrt(200)) == right
+    assert (
+        bool(
+            np.abs(np.cov(seen.T) - wanted).max() < 0.5
+            and np.abs(seen.mean(axis=0)).max() < 6 / math.sqrt(200)
+        )
+        == right
+    )
 
 
 def test_what_covers_the_minimum_is_drawn_anew_for_every_cell() -> None:
@@ -341,7 +487,11 @@ def test_what_covers_the_minimum_is_drawn_anew_for_every_cell() -> None:
         """The same b each time."""
 
         def gaussian(self, size: int, sigma: Fraction) -> np.ndarray:
-            return np.full(size, 5 << COARSE) if sigma == 3 * 2**COARSE else super().gaussian(size, sigma)
+            return (
+                np.full(size, 5 << COARSE)
+                if sigma == 3 * 2**COARSE
+                else super().gaussian(size, sigma)
+            )
 
     values = np.array([asked(meter_on(BASE, noise=Known())).values for _ in range(150)]) / sigma
     assert np.abs(np.cov(values.T) - np.eye(4)).max() < 0.6
@@ -350,19 +500,33 @@ def test_what_covers_the_minimum_is_drawn_anew_for_every_cell() -> None:
 def test_a_discriminator_is_charged_before_anybody_looks() -> None:
     source = Tripwire(BASE, TINY)
     source.looked = []
-    meter = Meter(source, neighbours=REPLACE, ledger=ProcessLedger(), play=LARGE, certify=Fraction(1), label="t")
+    meter = Meter(
+        source,
+        neighbours=REPLACE,
+        ledger=ProcessLedger(),
+        play=LARGE,
+        certify=Fraction(1),
+        label="t",
+    )
     source.meter = meter
     found = asked(meter)
     assert source.looked and set(source.looked) == {2} and meter.events == found.terms.events
     curve, cover = meter.events
     assert isinstance(curve, ev.RenyiCurve) and isinstance(cover, ev.DiscreteGaussian)
     assert found.terms.sigma == 3 * 2**COARSE and cover.sigma_squared == found.terms.cover**2
-    assert cover.l2_squared >= (2 * found.terms.off) ** 2 and total_cost([cover]).rho < Fraction(1, 100_000)
+    assert cover.l2_squared >= (2 * found.terms.off) ** 2 and total_cost([cover]).rho < Fraction(
+        1, 100_000
+    )
     assert found.values.dtype == np.int64 and found.theta.shape == (4,)
 
 
 def test_without_noise_it_tells_rows_from_made_ones() -> None:
-    found = asked(meter_on(np.array([[0, 0]] * 5 + [[0, 1]] * 5), noise=Silence()), made=np.array([[1, 0], [1, 1]]), weight=5, ridge=1)
+    found = asked(
+        meter_on(np.array([[0, 0]] * 5 + [[0, 1]] * 5), noise=Silence()),
+        made=np.array([[1, 0], [1, 1]]),
+        weight=5,
+        ridge=1,
+    )
     assert found.theta[0] > 1 and found.theta[1] < -1 and np.abs(found.theta[2:]).max() < 1e-3
 
 
@@ -392,8 +556,14 @@ def test_refused_discriminators_cost_nothing() -> None:
         (ParameterError, {"made": MADE + 1}),
         (ParameterError, {"made": MADE - 1}),
         *((ParameterError, {"weight": weight}) for weight in (0, -1, True, 1.5, None)),
-        *((ParameterError, {"ridge": ridge}) for ridge in (0, -1, True, 1.5, Fraction(3), None, 2**41)),
-        *((ParameterError, {"sigma": sigma}) for sigma in (0, -1, True, 1.5, None, "1", Fraction(1, 65), 2**16 + 1)),
+        *(
+            (ParameterError, {"ridge": ridge})
+            for ridge in (0, -1, True, 1.5, Fraction(3), None, 2**41)
+        ),
+        *(
+            (ParameterError, {"sigma": sigma})
+            for sigma in (0, -1, True, 1.5, None, "1", Fraction(1, 65), 2**16 + 1)
+        ),
         (NotSupported, {"weight": 2**23}),
         (NotSupported, {"weight": 2**22, "ridge": 1}),
     ]
@@ -402,8 +572,13 @@ def test_refused_discriminators_cost_nothing() -> None:
         with pytest.raises(error):
             asked(meter, **how)
         assert meter.events == ()
-    poor = (Cost(Fraction(10)), Cost(Fraction(0), LARGE.curve, curve_rho=None), Cost(Fraction(1), (Fraction(1, 10),) * len(ORDERS)))
-    for play in poor:  # no curve, nothing for what covers the minimum, less of a curve than it takes
+    poor = (
+        Cost(Fraction(10)),
+        Cost(Fraction(0), LARGE.curve, curve_rho=None),
+        Cost(Fraction(1), (Fraction(1, 10),) * len(ORDERS)),
+    )
+    # no curve, nothing for what covers the minimum, less of a curve than it takes
+    for play in poor:
         meter = meter_on(BASE, play=play)
         with pytest.raises(BudgetRefused):
             asked(meter)
@@ -415,9 +590,12 @@ def test_refused_discriminators_cost_nothing() -> None:
     wide = Schema.from_domain({"a": 5000, "b": 5000})
     with pytest.raises(NotSupported, match="at most"):
         asked(meter_on(np.zeros((3, 2), int), schema=wide), parts=[Marginal.of(wide, ["a", "b"])])
-    half = Schema.from_domain({"a": 4000, "b": 4000})  # just below what can be handled, and twice that
+    # just below what can be handled, and twice that
+    half = Schema.from_domain({"a": 4000, "b": 4000})
     with pytest.raises(NotSupported, match="32,000,000 cells"):
-        asked(meter_on(np.zeros((3, 2), int), schema=half), parts=[Marginal.of(half, ["a", "b"])] * 2)
+        asked(
+            meter_on(np.zeros((3, 2), int), schema=half), parts=[Marginal.of(half, ["a", "b"])] * 2
+        )
 
 
 # ---------------------------------------------------------------------- the mechanism
@@ -425,7 +603,11 @@ def test_refused_discriminators_cost_nothing() -> None:
 
 def test_the_budget_settles_what_is_not_given_and_is_never_passed() -> None:
     brief = Brief(schema=SMALL, workload=us.marginals(SMALL, k=2), neighbours=REPLACE)
-    for budget in (Budget.of(epsilon=1, delta="1e-6"), Budget.of(epsilon="0.1", delta="1e-9"), Budget.zcdp("0.01")):
+    for budget in (
+        Budget.of(epsilon=1, delta="1e-6"),
+        Budget.of(epsilon="0.1", delta="1e-9"),
+        Budget.zcdp("0.01"),
+    ):
         rho = budget.rho * Fraction(19, 20)
         settled, cost = GanLogistic(rounds=3).settled(brief, budget, rho, 600)
         assert isinstance(settled, GanLogistic) and None not in (settled.ridge, settled.sigma)
@@ -441,12 +623,28 @@ def test_the_budget_settles_what_is_not_given_and_is_never_passed() -> None:
 
 def test_a_release_is_charged_as_settled_saved_and_verified(tmp_path: Any) -> None:
     settings = {"rounds": 2, "steps": 3}
-    made = us.release(small_table(), schema=SMALL, epsilon=1, mechanism="gan-logistic-experimental", parameters=settings)
+    made = us.release(
+        small_table(),
+        schema=SMALL,
+        epsilon=1,
+        mechanism="gan-logistic-experimental",
+        parameters=settings,
+    )
     made.save(tmp_path / "bundle")
     assert unsound(tmp_path / "bundle") == []
-    assert made.manifest["mechanism"]["conditional_on"] is None and made.manifest["mechanism"]["parameters"]["sigma"] > 0
+    assert (
+        made.manifest["mechanism"]["conditional_on"] is None
+        and made.manifest["mechanism"]["parameters"]["sigma"] > 0
+    )
     with pytest.raises(us.NotSupported, match="replace-one"):
-        us.release(small_table(), schema=SMALL, epsilon=1, delta="1e-6", neighbours="add-remove-one", mechanism="gan-logistic-experimental")
+        us.release(
+            small_table(),
+            schema=SMALL,
+            epsilon=1,
+            delta="1e-6",
+            neighbours="add-remove-one",
+            mechanism="gan-logistic-experimental",
+        )
 
 
 # ---------------------------------------------------------------------- what readers of the proof asked for
@@ -455,14 +653,18 @@ def test_a_release_is_charged_as_settled_saved_and_verified(tmp_path: Any) -> No
 @pytest.mark.parametrize("sigma", [Fraction(1, 64), Fraction(3), Fraction(1 << 16)])
 @pytest.mark.parametrize("cells", [1, 2, 1 << 24])
 def test_how_far_off_a_theta_may_be_counts_every_rounding(sigma: Fraction, cells: int) -> None:
-    """The stop, a unit in each row's weight and in each entry of ridge * theta, and two steps of b's grid; worked out once more."""
+    """The stop, a unit in each row's weight and in each entry of ridge * theta, and two steps of
+    b's grid; worked out once more.
+    """
     terms = Terms.of(rows=1000, made=500, marginals=9, cells=cells, ridge=77, sigma=sigma)
     root = math.isqrt(cells - 1) + 1
     stop = math.ceil(sigma * 2**COARSE) * 2 ** (FINE - COARSE) // 2**12
     slope = Fraction(stop + 1500 * 3 + root + 2 * root * 2 ** (FINE - COARSE), 2**FINE)  # in rows
     assert terms.off == slope / 77 * 2**GRID
     gaussian = terms.events[1]
-    assert isinstance(gaussian, ev.DiscreteGaussian) and gaussian.l2_squared == math.ceil((2 * terms.off) ** 2)
+    assert isinstance(gaussian, ev.DiscreteGaussian) and gaussian.l2_squared == math.ceil(
+        (2 * terms.off) ** 2
+    )
 
 
 def test_so_many_marginals_that_scores_would_wrap_are_refused() -> None:
@@ -471,21 +673,29 @@ def test_so_many_marginals_that_scores_would_wrap_are_refused() -> None:
     enough = room.LARGEST_SCORE // (box + 1)
     with pytest.raises(NotSupported, match="arithmetic carries"):
         room.checked_terms(**few, marginals=enough + 1)
-    with pytest.raises(NotSupported, match="closely enough"):  # that one carries, and rounding would hold the descent up
+    # that one carries, and rounding would hold the descent up
+    with pytest.raises(NotSupported, match="closely enough"):
         room.checked_terms(**few, marginals=enough)
 
 
 def test_a_minimum_that_rounding_would_hide_is_refused() -> None:
     with pytest.raises(NotSupported, match="closely enough"):
-        room.checked_terms(rows=1000, made=1000, marginals=3, cells=1 << 20, ridge=1, sigma=Fraction(1, 64))
+        room.checked_terms(
+            rows=1000, made=1000, marginals=3, cells=1 << 20, ridge=1, sigma=Fraction(1, 64)
+        )
 
 
 def test_a_marginal_that_is_named_twice_is_paid_for_twice() -> None:
-    """Beside what a swap really moves: with three equal marginals and a doubt of one, the slope moves by sqrt(6) rows."""
+    """Beside what a swap really moves: with three equal marginals and a doubt of one, the slope
+    moves by sqrt(6) rows.
+    """
     once, thrice = (asked(meter_on(BASE), parts=[X] * times).terms for times in (1, 3))
     assert (once.marginals, once.cells, thrice.marginals, thrice.cells) == (1, 2, 3, 6)
     far = np.tile([-99 << GRID, -99 << GRID], 3)  # a score at which no row is believed
-    here, there = (CodedRows(np.array([row], np.int32), TINY.shape).scan(Doubts((X,) * 3, far)) for row in ([0, 0], [1, 0]))
+    here, there = (
+        CodedRows(np.array([row], np.int32), TINY.shape).scan(Doubts((X,) * 3, far))
+        for row in ([0, 0], [1, 0])
+    )
     assert int((((here - there) >> FINE) ** 2).sum()) == 2 * thrice.marginals == 6
     curves = [terms.events[0] for terms in (once, thrice)]
     assert all(isinstance(curve, ev.RenyiCurve) for curve in curves)
@@ -496,17 +706,22 @@ def test_the_marginals_that_were_asked_for_are_read_once() -> None:
     class Sly(Marginal):
         pass
 
-    assert [type(part) for part in asked(meter_on(BASE), parts=[X, Sly((1,), (2,))]).parts] == [Marginal] * 2
+    assert [type(part) for part in asked(meter_on(BASE), parts=[X, Sly((1,), (2,))]).parts] == [
+        Marginal
+    ] * 2
 
 
 def test_numbers_of_numpy_in_a_marginal_never_wrap() -> None:
-    """A size of uint8(16) squared is 0 there: all cells would fall onto the same few, for the price of one."""
+    """A size of uint8(16) squared is 0 there: all cells would fall onto the same few, for the price
+    of one.
+    """
     schema = Schema.from_domain({"x": 16, "y": 16})
     meter, made = meter_on(np.zeros((4, 2), np.int64), schema=schema), np.zeros((3, 2), np.int64)
     for kind in (np.uint8, np.int8, np.int64):
         part = Marginal((0, 1), (kind(16), kind(16)))
         assert part.size == 256
-        object.__setattr__(part, "shape", (kind(16), kind(16)))  # and by somebody who went around the check
+        # and by somebody who went around the check
+        object.__setattr__(part, "shape", (kind(16), kind(16)))
         found = asked(meter, parts=[part] * 3, made=made)
         assert found.terms.cells == 3 * 256 == len(found.values)
         assert all(type(size) is int for one in found.parts for size in one.shape)
@@ -525,9 +740,12 @@ def test_numbers_of_numpy_never_stretch_noise_over_more_cells() -> None:
     schema = Schema.from_domain({"x": 200, "y": 57})
     parts = [Marginal((0,), (200,)), Marginal((1,), (57,))]
     for part in parts:
-        object.__setattr__(part, "shape", tuple(np.uint8(size) for size in part.shape))  # their sum wraps to one
+        # their sum wraps to one
+        object.__setattr__(part, "shape", tuple(np.uint8(size) for size in part.shape))
     meter = meter_on(np.zeros((30, 2), np.int64), schema=schema)
-    found = meter.discriminate(parts, np.zeros((3, 2), np.int64), weight=1, ridge=200, sigma=Fraction(40))
+    found = meter.discriminate(
+        parts, np.zeros((3, 2), np.int64), weight=1, ridge=200, sigma=Fraction(40)
+    )
     assert found.values.shape == (257,) and len(set((found.values % 1000).tolist())) > 100
     assert asked(meter_on(BASE), sigma=Fraction(np.int64(3))).terms == asked(meter_on(BASE)).terms
     with pytest.raises(ParameterError, match="same length"):

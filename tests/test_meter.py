@@ -61,14 +61,22 @@ def meter_on(
 ) -> Meter:
     source = MemorySource(rows, schema)
     return Meter(
-        source, neighbours=neighbours, ledger=ProcessLedger(), play=Cost(Fraction(rho)), certify=certify, label="test", noise=noise
+        source,
+        neighbours=neighbours,
+        ledger=ProcessLedger(),
+        play=Cost(Fraction(rho)),
+        certify=certify,
+        label="test",
+        noise=noise,
     )
 
 
 def captured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[np.ndarray, ScoreTable]]:
     seen: list[tuple[np.ndarray, ScoreTable]] = []
 
-    def spy(noise: Noise, scores: np.ndarray, table: ScoreTable, draws: int, *, distinct: bool = False) -> np.ndarray:
+    def spy(
+        noise: Noise, scores: np.ndarray, table: ScoreTable, draws: int, *, distinct: bool = False
+    ) -> np.ndarray:
         seen.append((scores, table))
         return np.zeros(draws, np.int64)
 
@@ -76,9 +84,15 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[np.ndarray, ScoreTab
     return seen
 
 
-@pytest.mark.parametrize(("name", "check"), laws.checks(), ids=[name.replace(" ", "_") for name, _ in laws.checks()])
-def test_exact_law(name: str, check: Callable[[], Row], battery: Callable[[str, int, str], None]) -> None:
-    """The full output law of a verb, on a tiny table and all its neighbours: at most what was charged, and close to it where it can be."""
+@pytest.mark.parametrize(
+    ("name", "check"), laws.checks(), ids=[name.replace(" ", "_") for name, _ in laws.checks()]
+)
+def test_exact_law(
+    name: str, check: Callable[[], Row], battery: Callable[[str, int, str], None]
+) -> None:
+    """The full output law of a verb, on a tiny table and all its neighbours: at most what was
+    charged, and close to it where it can be.
+    """
     row = check()
     assert row.held, row
     battery("exact small-domain law", row.runs, f"{name}: {row.said}")
@@ -97,13 +111,19 @@ def test_select_points_at_the_worst_answer() -> None:
 
 
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
-def test_certify_moves_by_at_most_one(relation: Neighbours, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_certify_moves_by_at_most_one(
+    relation: Neighbours, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if relation is ADD:
         monkeypatch.setattr(Meter, "rows", property(lambda self: 3))
     answers = [Counts(part.size, np.full(part.size, 2)) for part in PARTS]
 
     def largest(rows: np.ndarray) -> int:
-        return meter_on(rows, neighbours=relation, noise=Silence()).certify(PARTS, answers, 5).noisy_largest_error
+        return (
+            meter_on(rows, neighbours=relation, noise=Silence())
+            .certify(PARTS, answers, 5)
+            .noisy_largest_error
+        )
 
     base = largest(BASE)
     moves = {largest(other) - base for other in neighbours_of(BASE, relation)}
@@ -144,17 +164,24 @@ def quantile(sigma: Fraction, tail: float) -> int:
 
 @pytest.mark.parametrize("sigma", [Fraction(1, 4), Fraction(3), Fraction(81, 4), Fraction(500)])
 @pytest.mark.parametrize("rows_sigma", [Fraction(0), Fraction(2), Fraction(25)])
-def test_a_bound_holds_for_all_noise_but_its_two_percents(sigma: Fraction, rows_sigma: Fraction) -> None:
-    """A cell of c rows of n, whose released share is s: at every noise on n and on the error that 96 in 100 draws stay within."""
+def test_a_bound_holds_for_all_noise_but_its_two_percents(
+    sigma: Fraction, rows_sigma: Fraction
+) -> None:
+    """A cell of c rows of n, whose released share is s: at every noise on n and on the error that
+    96 in 100 draws stay within.
+    """
     n = 2000
     least, most = -quantile(sigma, 0.02), quantile(rows_sigma, 0.01) if rows_sigma else 0
-    for count, released in itertools.product((0, 1, 1000, 1800, n), (0, 9, 1801, 2000, 4000)):  # of 4000 rows: 9 is 4.5 of 2000
+    # of 4000 rows: 9 is 4.5 of 2000
+    for count, released in itertools.product((0, 1, 1000, 1800, n), (0, 9, 1801, 2000, 4000)):
         truth = abs(count / n - released / 4000)
         for told in {n - most, n, n + most}:
             gap = abs(count - (2 * told * released + 4000) // 8000)
             made = certificate(gap + least, sigma, told, rows_sigma, 1)
             assert made.alpha >= min(1.0, truth) - 1e-12, (count, released, told)
-            assert made.alpha <= truth + (4 + 5 * most) / told, "and not much more: a bound of 1 would hold as well"
+            assert made.alpha <= truth + (4 + 5 * most) / told, (
+                "and not much more: a bound of 1 would hold as well"
+            )
 
 
 def test_sparse_and_dense_certificates_agree(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +191,10 @@ def test_sparse_and_dense_certificates_agree(monkeypatch: pytest.MonkeyPatch) ->
     keys = np.flatnonzero(released.values)
     sparse = Counts(part.size, released.values[keys], keys)
     found = [
-        meter_on(rows, schema=SMALL, noise=Silence()).certify([part], [answer], 90).noisy_largest_error for answer in (released, sparse)
+        meter_on(rows, schema=SMALL, noise=Silence())
+        .certify([part], [answer], 90)
+        .noisy_largest_error
+        for answer in (released, sparse)
     ]
     assert found[0] == found[1]
     truth = part.counts(CodedRows(rows, SMALL.shape)).dense()
@@ -186,26 +216,40 @@ def discriminate(meter: Meter, **how: Any) -> Discriminator:
     return meter.discriminate([TABLES[0]], BASE, **{"weight": 1, "ridge": 4, "sigma": 2, **how})
 
 
-def slow_gaps(exact: np.ndarray, answer: np.ndarray, rows: int, answer_rows: int, floor: int) -> tuple[int, int]:
-    errors = [abs(int(c) - (2 * rows * int(a) + answer_rows) // (2 * answer_rows)) for c, a in zip(exact, answer, strict=True)]
+def slow_gaps(
+    exact: np.ndarray, answer: np.ndarray, rows: int, answer_rows: int, floor: int
+) -> tuple[int, int]:
+    errors = [
+        abs(int(c) - (2 * rows * int(a) + answer_rows) // (2 * answer_rows))
+        for c, a in zip(exact, answer, strict=True)
+    ]
     return max(errors), sum(max(0, e - floor) for e in errors)
 
 
 def test_scores_agree_with_their_definition_dense_and_sparse() -> None:
     rng = np.random.default_rng(0)
     for rows, answer_rows in ((1000, 1000), (999, 70_000), (5 * 10**9, 10**6), (7, 10**5)):
-        exact, answer = (rng.multinomial(n, rng.dirichlet(np.full(300, 0.05))) for n in (rows, answer_rows))
+        exact, answer = (
+            rng.multinomial(n, rng.dirichlet(np.full(300, 0.05))) for n in (rows, answer_rows)
+        )
         want = slow_gaps(exact, answer, rows, answer_rows, 3)
         for e in tables_of(exact):
             for a in tables_of(answer):
-                found = [int(gaps([e], [a], rows=rows, answer_rows=answer_rows, score=s, floors=[3])[0]) for s in (LARGEST, TOTAL)]
+                found = [
+                    int(gaps([e], [a], rows=rows, answer_rows=answer_rows, score=s, floors=[3])[0])
+                    for s in (LARGEST, TOTAL)
+                ]
                 assert tuple(found) == want
 
 
 def tables_of(counts: np.ndarray) -> list[Counts]:
     keys = np.flatnonzero(counts)
     narrow = [counts.astype(np.int32)] if counts.max() < 2**31 else []
-    return [Counts(len(counts), counts), Counts(len(counts), counts[keys], keys), *(Counts(len(counts), c) for c in narrow)]
+    return [
+        Counts(len(counts), counts),
+        Counts(len(counts), counts[keys], keys),
+        *(Counts(len(counts), c) for c in narrow),
+    ]
 
 
 def test_scores_of_absurd_answers_do_not_wrap() -> None:
@@ -213,17 +257,33 @@ def test_scores_of_absurd_answers_do_not_wrap() -> None:
     huge = Counts(cells, np.full(cells, 2**62))
     none = Counts(cells, np.zeros(cells, np.int32))
     assert int(gaps([none], [huge], rows=2**40, answer_rows=2, score=TOTAL)[0]) == 2**62
-    assert int(gaps([none], [Counts(cells, np.full(cells, -5))], rows=2**40, answer_rows=2, score=TOTAL)[0]) == 0
+    assert (
+        int(
+            gaps(
+                [none], [Counts(cells, np.full(cells, -5))], rows=2**40, answer_rows=2, score=TOTAL
+            )[0]
+        )
+        == 0
+    )
 
 
 def test_one_cell_adds_no_more_to_a_total_than_the_proof_says() -> None:
-    """The cut of a cell's term is what keeps sums inside 64 bits; it binds from 2^41 on, whichever way the tables are kept."""
+    """The cut of a cell's term is what keeps sums inside 64 bits; it binds from 2^41 on, whichever
+    way the tables are kept.
+    """
     most = 2**41
-    for counts, want in (([most + 5, 3], most + 3), ([most - 1, 0], most - 1), ([2**60, 2**61], 2 * most), ([2**62, most + 1], 2 * most)):
+    for counts, want in (
+        ([most + 5, 3], most + 3),
+        ([most - 1, 0], most - 1),
+        ([2**60, 2**61], 2 * most),
+        ([2**62, most + 1], 2 * most),
+    ):
         for exact in tables_of(np.array(counts)):
             for answer in tables_of(np.array([0, 0])):
                 assert int(gaps([exact], [answer], rows=1, answer_rows=1, score=TOTAL)[0]) == want
-                assert int(gaps([exact], [answer], rows=1, answer_rows=1, score=LARGEST)[0]) == max(counts)
+                assert int(gaps([exact], [answer], rows=1, answer_rows=1, score=LARGEST)[0]) == max(
+                    counts
+                )
 
 
 def test_select_marginal_points_at_the_worst_table() -> None:
@@ -235,9 +295,15 @@ def test_select_marginal_points_at_the_worst_table() -> None:
     for score in MarginalScore:
         assert meter.select_marginal(parts, answers, 2000, rho=Fraction(1), score=score) == [1]
     both = [*answers[:2], Counts(2, answers[2].values[::-1].copy())]
-    assert meter.select_marginal(parts, both, 2000, rho=Fraction(1), score=TOTAL, penalties=[0, 4000, 0]) == [2]
-    assert meter.select_marginal(parts, both, 2000, rho=Fraction(1), score=TOTAL, weights=[1, 1, 100]) == [2]
-    found = meter.select_marginal(parts, answers, 2000, rho=Fraction(3), score=TOTAL, draws=3, distinct=True)
+    assert meter.select_marginal(
+        parts, both, 2000, rho=Fraction(1), score=TOTAL, penalties=[0, 4000, 0]
+    ) == [2]
+    assert meter.select_marginal(
+        parts, both, 2000, rho=Fraction(1), score=TOTAL, weights=[1, 1, 100]
+    ) == [2]
+    found = meter.select_marginal(
+        parts, answers, 2000, rho=Fraction(3), score=TOTAL, draws=3, distinct=True
+    )
     assert found[0] == 1 and sorted(found) == [0, 1, 2]
 
 
@@ -249,7 +315,9 @@ def test_select_marginal_takes_tables_too_wide_to_hold() -> None:
     wrong = Counts(25_000_000, np.ones(800, np.int64), np.arange(800))
     meter = meter_on(rows, schema=wide)
     assert meter.select_marginal(parts, [wrong, right[1]], 800, rho=Fraction(1), score=TOTAL) == [0]
-    assert meter.select_marginal(parts, [right[0], Counts(3, np.array([800, 0, 0]))], 800, rho=Fraction(1), score=TOTAL) == [1]
+    assert meter.select_marginal(
+        parts, [right[0], Counts(3, np.array([800, 0, 0]))], 800, rho=Fraction(1), score=TOTAL
+    ) == [1]
 
 
 def test_exact_counts_are_kept_narrow_and_never_wrap() -> None:
@@ -270,7 +338,9 @@ def test_weights_share_out_rho() -> None:
     found = meter.measure_all(parts, rho=Fraction(1, 2), weights=weights)
     costs = [float(cost_of(e).rho) for e in meter.events]
     assert costs == pytest.approx([0.1, 0.05, 0.35], rel=4e-3) and sum(costs) <= 0.5
-    assert [e.sigma_squared for e in meter.events if isinstance(e, ev.DiscreteGaussian)] == [m.sigma**2 for m in found]
+    assert [e.sigma_squared for e in meter.events if isinstance(e, ev.DiscreteGaussian)] == [
+        m.sigma**2 for m in found
+    ]
     equal = meter_on(BASE).measure_all(parts, rho=Fraction(1, 2))
     assert len({m.sigma for m in equal}) == 1
 
@@ -279,7 +349,9 @@ def test_distinct_selection_never_repeats_and_costs_the_same() -> None:
     meter = meter_on(BASE)
     shares = [np.full(part.size, 0.4) for part in PARTS]
     candidates = 2 * sum(part.size for part in PARTS)
-    found = meter.select(PARTS, shares, rho=Fraction(1, 2), draws=candidates, signed=True, distinct=True)
+    found = meter.select(
+        PARTS, shares, rho=Fraction(1, 2), draws=candidates, signed=True, distinct=True
+    )
     assert len({(c.part, c.index, c.sign) for c in found}) == candidates
     event = meter.events[-1]
     assert isinstance(event, ev.ExponentialDraws) and event.draws == candidates
@@ -290,7 +362,9 @@ def test_distinct_selection_never_repeats_and_costs_the_same() -> None:
 
 
 class Tripwire(MemorySource):
-    """A source that records how much had been charged whenever somebody looks; a public number of rows may be counted at any time."""
+    """A source that records how much had been charged whenever somebody looks; a public number of
+    rows may be counted at any time.
+    """
 
     meter: Meter | None = None
     looked: list[int]
@@ -307,10 +381,16 @@ class Tripwire(MemorySource):
         return super().scan(row_function)
 
 
-def tripwired(rows: np.ndarray = BASE, neighbours: Neighbours = REPLACE, play: Cost | None = None) -> tuple[Meter, Tripwire]:
+def tripwired(
+    rows: np.ndarray = BASE, neighbours: Neighbours = REPLACE, play: Cost | None = None
+) -> tuple[Meter, Tripwire]:
     source = Tripwire(rows, TINY)
     source.looked = []
-    settings: dict[str, Any] = {"play": play or Cost(Fraction(1)), "certify": Fraction(1), "label": "t"}
+    settings: dict[str, Any] = {
+        "play": play or Cost(Fraction(1)),
+        "certify": Fraction(1),
+        "label": "t",
+    }
     source.meter = meter = Meter(source, neighbours=neighbours, ledger=ProcessLedger(), **settings)
     return meter, source
 
@@ -322,21 +402,36 @@ SLOT: dict[str, Any] = {"kappa": Fraction(1, 100), "gamma": Fraction(1), "record
 # Every verb, in the ways that lead to a look. What is not here is excused below, by name.
 VERBS: dict[str, list[Callable[[Meter], Any]]] = {
     "release_total": [lambda m: m.release_total(rho=HALF)],
-    "measure": [lambda m: m.measure(TABLES[0], rho=HALF), lambda m: m.measure(TABLES[0], rho=HALF, sparse=True)],
-    "measure_all": [lambda m: m.measure_all(TABLES, rho=HALF), lambda m: m.measure_all(PARTS, rho=HALF, weights=[1, 2, 3])],
-    "measure_residuals": [lambda m: m.measure_residuals(TABLES[:2], sigmas=[Fraction(9), Fraction(9)])],
+    "measure": [
+        lambda m: m.measure(TABLES[0], rho=HALF),
+        lambda m: m.measure(TABLES[0], rho=HALF, sparse=True),
+    ],
+    "measure_all": [
+        lambda m: m.measure_all(TABLES, rho=HALF),
+        lambda m: m.measure_all(PARTS, rho=HALF, weights=[1, 2, 3]),
+    ],
+    "measure_residuals": [
+        lambda m: m.measure_residuals(TABLES[:2], sigmas=[Fraction(9), Fraction(9)])
+    ],
     "discriminate": [lambda m: discriminate(m)],
     "select": [
         lambda m: m.select([TABLES[0]], [np.zeros(2)], rho=HALF),
         lambda m: m.select([TABLES[0]], [np.zeros(2)], rho=HALF, draws=2, distinct=True),
         lambda m: m.select(PARTS, [np.zeros(part.size) for part in PARTS], rho=HALF, signed=True),
     ],
-    "resample": [lambda m: m.resample([TABLES[0]], [np.zeros(2)], [Choice(TABLES[0], 1, -1)], [True], **SLOT)],
-    "select_marginal": [lambda m: choose(m), lambda m: choose(m, draws=2, score=LARGEST, weights=[3])],
+    "resample": [
+        lambda m: m.resample([TABLES[0]], [np.zeros(2)], [Choice(TABLES[0], 1, -1)], [True], **SLOT)
+    ],
+    "select_marginal": [
+        lambda m: choose(m),
+        lambda m: choose(m, draws=2, score=LARGEST, weights=[3]),
+    ],
     "soft_argmin": [lambda m: m.soft_argmin(laws.LABELLED, OF, epsilon=HALF)],
     "mistakes": [lambda m: m.mistakes(laws.LABELLED, OF, (0,), epsilon=HALF)],
     "argmin": [lambda m: m.argmin(laws.LABELLED, OF, epsilon=HALF, certifier="listing")],
-    "argmin_in_blocks": [lambda m: m.argmin_in_blocks(laws.LABELLED, OF, BLOCKS, certifier="listing")],
+    "argmin_in_blocks": [
+        lambda m: m.argmin_in_blocks(laws.LABELLED, OF, BLOCKS, certifier="listing")
+    ],
     "certify": [lambda m: m.certify([TABLES[0]], [Counts(2, np.array([1, 1]))], 2)],
 }
 LOOKS_AT_NOTHING = {"close": "it forgets the table"}
@@ -348,7 +443,9 @@ def relation_of(verb: str) -> Neighbours:
 
 
 def test_every_verb_is_in_the_list_or_excused_by_name() -> None:
-    public = {name for name, thing in vars(Meter).items() if callable(thing) and not name.startswith("_")}
+    public = {
+        name for name, thing in vars(Meter).items() if callable(thing) and not name.startswith("_")
+    }
     assert public == set(VERBS) | set(LOOKS_AT_NOTHING)
 
 
@@ -378,10 +475,35 @@ def test_a_verb_costs_what_was_asked_and_no_more(draws: int) -> None:
         (REPLACE, lambda m: m.measure(TABLES[1], rho=rho, sparse=True)),
         (REPLACE, lambda m: m.measure_all(PARTS * draws, rho=rho)),
         (REPLACE, lambda m: m.measure_all(TABLES, rho=rho, weights=[5, 5, 5])),
-        (REPLACE, lambda m: m.select(PARTS, [np.zeros(part.size) for part in PARTS], rho=rho, draws=draws, multiplier=2)),
-        (REPLACE, lambda m: m.select(PARTS, [np.zeros(part.size) for part in PARTS], rho=rho, draws=draws, signed=True, distinct=True)),
-        (REPLACE, lambda m: m.select_marginal(TABLES, answers, 36, rho=rho, score=TOTAL, draws=draws, weights=[2, 2, 2])),
-        (REPLACE, lambda m: m.select_marginal(TABLES, answers, 36, rho=rho, score=LARGEST, draws=draws, distinct=True)),
+        (
+            REPLACE,
+            lambda m: m.select(
+                PARTS, [np.zeros(part.size) for part in PARTS], rho=rho, draws=draws, multiplier=2
+            ),
+        ),
+        (
+            REPLACE,
+            lambda m: m.select(
+                PARTS,
+                [np.zeros(part.size) for part in PARTS],
+                rho=rho,
+                draws=draws,
+                signed=True,
+                distinct=True,
+            ),
+        ),
+        (
+            REPLACE,
+            lambda m: m.select_marginal(
+                TABLES, answers, 36, rho=rho, score=TOTAL, draws=draws, weights=[2, 2, 2]
+            ),
+        ),
+        (
+            REPLACE,
+            lambda m: m.select_marginal(
+                TABLES, answers, 36, rho=rho, score=LARGEST, draws=draws, distinct=True
+            ),
+        ),
     ):
         meter = meter_on(MANY, neighbours=relation)
         for times in (1, 2):
@@ -394,20 +516,33 @@ def test_no_two_numbers_share_their_noise() -> None:
     """Of one call or several, one batch or another: what is measured twice has been noised twice."""
     part, meter, sigma = Marginal.of(TINY, ["y", "x"]), meter_on(MANY), 1000
     rho = Fraction(2, 2 * sigma**2)
-    measured = [*(meter.measure(part, rho=rho) for _ in range(3)), *meter.measure_all([part] * 3, rho=3 * rho)]
-    residuals = [r for _ in range(2) for r in meter.measure_residuals([part, part], sigmas=[Fraction(sigma)] * 2)]
+    measured = [
+        *(meter.measure(part, rho=rho) for _ in range(3)),
+        *meter.measure_all([part] * 3, rho=3 * rho),
+    ]
+    residuals = [
+        r
+        for _ in range(2)
+        for r in meter.measure_residuals([part, part], sigmas=[Fraction(sigma)] * 2)
+    ]
     for found in (measured, residuals):
         values = np.concatenate([one.counts for one in found])
         assert len(set(values.tolist())) > 0.9 * len(values)
-    tried = [meter.mistakes(laws.LABELLED, OF, (0,), epsilon=Fraction(1, 10**5))[0] for _ in range(8)]
+    tried = [
+        meter.mistakes(laws.LABELLED, OF, (0,), epsilon=Fraction(1, 10**5))[0] for _ in range(8)
+    ]
     assert len(set(tried)) > 4
-    chosen = [meter.select([part], [np.full(4, 0.25)], rho=Fraction(1, 10**6))[0].index for _ in range(40)]
+    chosen = [
+        meter.select([part], [np.full(4, 0.25)], rho=Fraction(1, 10**6))[0].index for _ in range(40)
+    ]
     assert len(set(chosen)) == 4, "each draw is one of its own"
 
 
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 def test_what_is_reserved_covers_every_part_of_the_allowance(relation: Neighbours) -> None:
-    """rho, delta and the curve, with the share of the certificate, under the relation that is meant, though it is given as plain text."""
+    """rho, delta and the curve, with the share of the certificate, under the relation that is
+    meant, though it is given as plain text.
+    """
     told: list[tuple[Cost, Any]] = []
 
     class Listens(ProcessLedger):
@@ -422,9 +557,20 @@ def test_what_is_reserved_covers_every_part_of_the_allowance(relation: Neighbour
         Cost(Fraction(0), curve, Fraction(1, 9), Fraction(3)),
     ):
         named: Any = str(relation)
-        meter = Meter(MemorySource(BASE, TINY), neighbours=named, ledger=Listens(), play=play, certify=Fraction(1, 4), label="t")
+        meter = Meter(
+            MemorySource(BASE, TINY),
+            neighbours=named,
+            ledger=Listens(),
+            play=play,
+            certify=Fraction(1, 4),
+            label="t",
+        )
         whole, neighbours = told[-1]
-        assert whole == play + Cost(Fraction(1, 4)) and neighbours is relation and meter.neighbours is relation
+        assert (
+            whole == play + Cost(Fraction(1, 4))
+            and neighbours is relation
+            and meter.neighbours is relation
+        )
         if relation is ADD:
             with pytest.raises(ParameterError, match="private"):
                 _ = meter.rows
@@ -446,7 +592,10 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
         (ParameterError, lambda m: m.measure_all([part], rho=Fraction(1, 2), weights=[0])),
         (ParameterError, lambda m: m.measure_all([part], rho=Fraction(1, 2), weights=[0.5])),
         (ParameterError, lambda m: m.measure_all([part], rho=Fraction(1, 2), weights=[1, 1])),
-        (ParameterError, lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2), draws=3, distinct=True)),
+        (
+            ParameterError,
+            lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2), draws=3, distinct=True),
+        ),
         (BudgetRefused, lambda m: choose(m, rho=Fraction(2))),
         (BudgetRefused, discriminate),  # a curve, of which nothing is set aside here
         (ParameterError, lambda m: discriminate(m, sigma=0.5)),
@@ -461,9 +610,20 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
         (ParameterError, lambda m: choose(m, weights=[2**50])),
         (ParameterError, lambda m: choose(m, answer=Counts(2, np.zeros(2)))),
         (ParameterError, lambda m: choose(m, answer=Counts(2, np.zeros(1, np.int64)))),
-        (ParameterError, lambda m: choose(m, answer=Counts(2, np.ones(2, np.int64), np.array([1, 0])))),
-        (ParameterError, lambda m: choose(m, answer=Counts(2, np.ones(1, np.int64), np.array([2])))),
-        (ParameterError, lambda m: m.select_marginal([PARTS[2]], [Counts(3, np.zeros(3, np.int64))], 2, rho=Fraction(1, 2), score=TOTAL)),
+        (
+            ParameterError,
+            lambda m: choose(m, answer=Counts(2, np.ones(2, np.int64), np.array([1, 0]))),
+        ),
+        (
+            ParameterError,
+            lambda m: choose(m, answer=Counts(2, np.ones(1, np.int64), np.array([2]))),
+        ),
+        (
+            ParameterError,
+            lambda m: m.select_marginal(
+                [PARTS[2]], [Counts(3, np.zeros(3, np.int64))], 2, rho=Fraction(1, 2), score=TOTAL
+            ),
+        ),
         (ParameterError, lambda m: m.select_marginal([], [], 2, rho=Fraction(1, 2), score=TOTAL)),
         (NotSupported, lambda m: m.select([wide], [np.zeros(2)], rho=Fraction(1, 2))),
         (NotSupported, lambda m: m.measure(Marginal((0, 1), (2**31, 2**32)), rho=Fraction(1, 2))),
@@ -479,7 +639,11 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
     check_refuses_overspending(meter_on(small_table(), schema=SMALL))
 
 
-@pytest.mark.parametrize("rho", [0.5, float("nan"), float("inf"), -1, Fraction(0), True, "1/2", None, np.float64(0.1), 1j], ids=repr)
+@pytest.mark.parametrize(
+    "rho",
+    [0.5, float("nan"), float("inf"), -1, Fraction(0), True, "1/2", None, np.float64(0.1), 1j],
+    ids=repr,
+)
 def test_rho_is_exact_or_refused_before_anything_is_charged(rho: Any) -> None:
     part = Marginal.of(TINY, ["x"])
     for verb in (
@@ -490,7 +654,9 @@ def test_rho_is_exact_or_refused_before_anything_is_charged(rho: Any) -> None:
         lambda m: choose(m, rho=rho),
     ):
         meter, source = tripwired()
-        with pytest.raises(ParameterError, match="rho must be a whole number or a Fraction above 0"):
+        with pytest.raises(
+            ParameterError, match="rho must be a whole number or a Fraction above 0"
+        ):
             verb(meter)
         assert source.looked == [] and meter.events == ()
 
@@ -499,13 +665,19 @@ def test_whole_numbers_of_any_kind_are_taken_as_what_they_are() -> None:
     part = Marginal.of(TINY, ["x"])
     meter = meter_on(BASE)
     two: Any = np.int64(2)
-    assert meter.measure(part, rho=1, kept=two, sparse=True).sigma == meter.measure(part, rho=Fraction(1)).sigma
+    assert (
+        meter.measure(part, rho=1, kept=two, sparse=True).sigma
+        == meter.measure(part, rho=Fraction(1)).sigma
+    )
     assert len(meter.select([part], [np.zeros(2)], rho=1, draws=two, multiplier=two)) == 2
     assert len(choose(meter, rho=1, draws=two)) == 2
     assert [type(e.draws) for e in meter.events if isinstance(e, ev.ExponentialDraws)] == [int, int]
     with pytest.raises(ParameterError, match="scores beyond"):
         meter.select([part], [np.zeros(2)], rho=1, multiplier=two**62)
-    for verb in (lambda m: m.select([part], [np.zeros(2)], rho=1, draws=True), lambda m: choose(m, draws=np.float64(2))):
+    for verb in (
+        lambda m: m.select([part], [np.zeros(2)], rho=1, draws=True),
+        lambda m: choose(m, draws=np.float64(2)),
+    ):
         with pytest.raises(ParameterError, match="one draw"):
             verb(meter_on(BASE))
 
@@ -515,7 +687,9 @@ def test_several_measurements_are_charged_together_and_looked_at_once() -> None:
     meter, source = tripwired()
     found = meter.measure_all(parts, rho=Fraction(1, 2))
     assert source.looked == [2] and [m.part for m in found] == parts
-    assert [e.sigma_squared for e in meter.events if isinstance(e, ev.DiscreteGaussian)] == [m.sigma**2 for m in found]
+    assert [e.sigma_squared for e in meter.events if isinstance(e, ev.DiscreteGaussian)] == [
+        m.sigma**2 for m in found
+    ]
     assert 0.49 < sum(float(cost_of(e).rho) for e in meter.events) <= 0.5
     with pytest.raises(BudgetRefused):
         meter.measure_all(parts, rho=Fraction(6, 10))
@@ -530,7 +704,14 @@ def test_the_ledger_is_charged_before_the_meter_exists() -> None:
     source = Tripwire(BASE, TINY)
     source.looked = []
     with pytest.raises(BudgetRefused):
-        Meter(source, neighbours=REPLACE, ledger=Refuses(), play=Cost(Fraction(1)), certify=Fraction(1), label="t")
+        Meter(
+            source,
+            neighbours=REPLACE,
+            ledger=Refuses(),
+            play=Cost(Fraction(1)),
+            certify=Fraction(1),
+            label="t",
+        )
     assert source.looked == []
 
 
@@ -541,14 +722,17 @@ def test_a_mechanism_cannot_spend_the_certificate() -> None:
 
 
 def test_threads_cannot_spend_one_allowance_twice() -> None:
-    event = ev.DiscreteGaussian(what="m", sigma_squared=Fraction(1, 10), l2_squared=2)  # costs exactly the allowance of 10
+    # costs exactly the allowance of 10
+    event = ev.DiscreteGaussian(what="m", sigma_squared=Fraction(1, 10), l2_squared=2)
     old = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
         for _ in range(50):
             account, refused = meter_module.Account(Cost(Fraction(10))), []
 
-            def spend(account: meter_module.Account = account, refused: list[bool] = refused) -> None:
+            def spend(
+                account: meter_module.Account = account, refused: list[bool] = refused
+            ) -> None:
                 try:
                     account.charge(event)
                 except BudgetRefused:
@@ -570,7 +754,9 @@ def test_exactly_the_allowance_can_be_spent() -> None:
     meter._play.charge(sigma_one)
     assert meter.left == 0
     with pytest.raises(BudgetRefused):
-        meter._play.charge(ev.DiscreteGaussian(what="m", sigma_squared=Fraction(10**30), l2_squared=1))
+        meter._play.charge(
+            ev.DiscreteGaussian(what="m", sigma_squared=Fraction(10**30), l2_squared=1)
+        )
 
 
 def test_queries_of_another_schema_are_refused_not_broadcast() -> None:
@@ -583,7 +769,12 @@ def test_queries_of_another_schema_are_refused_not_broadcast() -> None:
 def test_a_relation_written_as_text_is_the_relation() -> None:
     written: Any = "replace-one"
     meter = Meter(
-        MemorySource(BASE, TINY), neighbours=written, ledger=ProcessLedger(), play=Cost(Fraction(1)), certify=Fraction(1), label="t"
+        MemorySource(BASE, TINY),
+        neighbours=written,
+        ledger=ProcessLedger(),
+        play=Cost(Fraction(1)),
+        certify=Fraction(1),
+        label="t",
     )
     assert meter.neighbours is REPLACE
 
@@ -598,12 +789,27 @@ def test_whatever_breaks_while_looking_becomes_one_fixed_sentence() -> None:
         def scan(self, row_function: RowFunction) -> np.ndarray:
             raise ValueError("the cell was 13579")
 
-    for verb in (lambda m: m.measure(PARTS[0], rho=Fraction(1, 2)), lambda m: m.measure(PARTS[2], rho=Fraction(1, 2)), discriminate):
+    for verb in (
+        lambda m: m.measure(PARTS[0], rho=Fraction(1, 2)),
+        lambda m: m.measure(PARTS[2], rho=Fraction(1, 2)),
+        discriminate,
+    ):
         source = Breaks(BASE, TINY)
-        meter = Meter(source, neighbours=REPLACE, ledger=ProcessLedger(), play=laws.RICH, certify=Fraction(1), label="t")
+        meter = Meter(
+            source,
+            neighbours=REPLACE,
+            ledger=ProcessLedger(),
+            play=laws.RICH,
+            certify=Fraction(1),
+            label="t",
+        )
         with pytest.raises(SourceError) as caught:
             verb(meter)
-        assert "13579" not in str(caught.value) and caught.value.__context__ is None and caught.value.__cause__ is None
+        assert (
+            "13579" not in str(caught.value)
+            and caught.value.__context__ is None
+            and caught.value.__cause__ is None
+        )
 
 
 def test_whatever_breaks_while_counting_rows_becomes_the_same_sentence() -> None:
@@ -612,21 +818,40 @@ def test_whatever_breaks_while_counting_rows_becomes_the_same_sentence() -> None
             raise ValueError("the cell was 13579")
 
     part = Marginal.of(TINY, ["x"])
-    for verb in (lambda m: m.rows, lambda m: m.select([part], [np.zeros(2)], rho=1), choose, lambda m: m.measure(part, rho=1)):
+    for verb in (
+        lambda m: m.rows,
+        lambda m: m.select([part], [np.zeros(2)], rho=1),
+        choose,
+        lambda m: m.measure(part, rho=1),
+    ):
         meter = Meter(
-            Breaks(BASE, TINY), neighbours=REPLACE, ledger=ProcessLedger(), play=Cost(Fraction(1)), certify=Fraction(1), label="t"
+            Breaks(BASE, TINY),
+            neighbours=REPLACE,
+            ledger=ProcessLedger(),
+            play=Cost(Fraction(1)),
+            certify=Fraction(1),
+            label="t",
         )
         with pytest.raises(SourceError, match="could not be read to the end") as caught:
             verb(meter)
-        assert "13579" not in str(caught.value) and caught.value.__context__ is None and caught.value.__cause__ is None
+        assert (
+            "13579" not in str(caught.value)
+            and caught.value.__context__ is None
+            and caught.value.__cause__ is None
+        )
 
 
 class Panic(BaseException):
     """As of a library in Rust, whose panics are no Exception."""
 
 
-@pytest.mark.parametrize(("raised", "heard"), [(Panic, SourceError), (KeyboardInterrupt, KeyboardInterrupt), (SystemExit, SystemExit)])
-def test_a_panic_is_a_sentence_and_an_interruption_goes_on_alone(raised: type[BaseException], heard: type[BaseException]) -> None:
+@pytest.mark.parametrize(
+    ("raised", "heard"),
+    [(Panic, SourceError), (KeyboardInterrupt, KeyboardInterrupt), (SystemExit, SystemExit)],
+)
+def test_a_panic_is_a_sentence_and_an_interruption_goes_on_alone(
+    raised: type[BaseException], heard: type[BaseException]
+) -> None:
     class Breaks(MemorySource):
         def count(self, column_sets: Sequence[tuple[int, ...]]) -> list[Counts]:
             try:
@@ -636,23 +861,36 @@ def test_a_panic_is_a_sentence_and_an_interruption_goes_on_alone(raised: type[Ba
 
     with pytest.raises(heard) as caught:
         public_rows(Breaks(BASE, TINY))
-    assert "13579" not in chain_of(caught.value) and caught.value.__context__ is None and caught.value.__cause__ is None
+    assert (
+        "13579" not in chain_of(caught.value)
+        and caught.value.__context__ is None
+        and caught.value.__cause__ is None
+    )
 
 
 @pytest.mark.filterwarnings("error")
-def test_absurd_shares_are_taken_for_the_nearer_end_without_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_absurd_shares_are_taken_for_the_nearer_end_without_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     seen = captured(monkeypatch)
     part, multiplier = Marginal.of(TINY, ["y", "x"]), 2**38
-    for share in (np.array([np.inf, -np.inf, np.nan, 1e308]), np.array([np.inf, -9, np.nan, 6e4], np.float16)):
+    for share in (
+        np.array([np.inf, -np.inf, np.nan, 1e308]),
+        np.array([np.inf, -9, np.nan, 6e4], np.float16),
+    ):
         meter_on(BASE).select([part], [share], rho=Fraction(1, 100), multiplier=multiplier)
         counts = part.counts(CodedRows(BASE, TINY.shape)).dense()
-        assert seen[-1][0].tolist() == (multiplier * np.abs(counts - np.array([3, 0, 0, 3]))).tolist()
+        assert (
+            seen[-1][0].tolist() == (multiplier * np.abs(counts - np.array([3, 0, 0, 3]))).tolist()
+        )
 
 
 def test_a_multiplier_must_be_a_sensible_whole_number() -> None:
     for multiplier in (1.5, 2**45, 0):
         with pytest.raises(ParameterError):
-            meter_on(BASE).select([PARTS[0]], [np.zeros(2)], rho=Fraction(1, 2), multiplier=multiplier)  # type: ignore[arg-type]
+            meter_on(BASE).select(
+                [PARTS[0]], [np.zeros(2)], rho=Fraction(1, 2), multiplier=multiplier
+            )  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------------- n, and what leaks
@@ -668,7 +906,10 @@ def test_n_is_private_under_add_remove() -> None:
     assert isinstance(found, Measurement) and found.sigma**2 >= 50
     assert meter.rows == max(1, int(found.counts[0])) and meter.rows_sigma == found.sigma
     made = meter.certify([PARTS[0]], [Counts(2, np.array([1, 1]))], 2)
-    assert (made.rows, made.rows_sigma) == (meter.rows, float(found.sigma)), "a certificate knows that n is noisy"
+    assert (made.rows, made.rows_sigma) == (
+        meter.rows,
+        float(found.sigma),
+    ), "a certificate knows that n is noisy"
 
 
 def test_n_is_free_under_replace_one_and_costs_under_add_remove() -> None:
@@ -683,7 +924,9 @@ def test_a_meter_tells_nothing_by_itself() -> None:
     meter = meter_on(small_table(), schema=SMALL)
     meter.measure(Marginal.of(SMALL, ["a"]), rho=Fraction(1))
     left = float(meter.left)
-    assert repr(meter) == f"<Meter: 1 events, rho {left:.6g} left>", "what was charged, and nothing that was counted"
+    assert repr(meter) == f"<Meter: 1 events, rho {left:.6g} left>", (
+        "what was charged, and nothing that was counted"
+    )
     for copy_it in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="never pickled"):
             copy_it(meter)
@@ -697,7 +940,12 @@ def test_a_meter_tells_nothing_by_itself() -> None:
 
 def test_measurements_are_unbiased_and_have_their_sigma() -> None:
     part = marginals(SMALL, k=1).parts[0]
-    draws = np.array([meter_on(small_table(), schema=SMALL).measure(part, rho=Fraction(1, 100)).counts for _ in range(400)])
+    draws = np.array(
+        [
+            meter_on(small_table(), schema=SMALL).measure(part, rho=Fraction(1, 100)).counts
+            for _ in range(400)
+        ]
+    )
     truth = part.counts(CodedRows(small_table(), SMALL.shape)).dense()
     assert np.all(np.abs(draws.mean(axis=0) - truth) < 6 * 10 / 20)
     assert np.all(np.abs(draws.std(axis=0) / 10 - 1) < 0.25)

@@ -26,12 +26,20 @@ from understudy.synthesis.mixture import Mixture
 from understudy.tally import CodedRows
 
 CELLS = np.asarray(list(itertools.product(*(range(size) for size in SMALL.shape))), np.int32)
-CONDITIONS = ["a = 1", "a != 0 and c", "b >= 2 or a = 0", "not (a = 2 or b in (0, 3))", "a = 1 and (b = 0 or c)"]
+CONDITIONS = [
+    "a = 1",
+    "a != 0 and c",
+    "b >= 2 or a = 0",
+    "not (a = 2 or b in (0, 3))",
+    "a = 1 and (b = 0 or c)",
+]
 
 
 def mixture(relaxed_rows: int = 5, seed: int = 0) -> Mixture:
     rng = np.random.default_rng(seed)
-    values = np.concatenate([rng.dirichlet(np.full(size, 0.4), relaxed_rows).T for size in SMALL.shape]).astype(np.float32)
+    values = np.concatenate(
+        [rng.dirichlet(np.full(size, 0.4), relaxed_rows).T for size in SMALL.shape]
+    ).astype(np.float32)
     return Mixture(SMALL, Chances(np.ascontiguousarray(values), np.asarray([0, 3, 7, 9], np.int64)))
 
 
@@ -42,12 +50,21 @@ def joint(model: Mixture) -> np.ndarray:
 
 
 def frequencies(codes: np.ndarray) -> np.ndarray:
-    return np.bincount(np.ravel_multi_index(codes.T, SMALL.shape), minlength=len(CELLS)) / len(codes)
+    return np.bincount(np.ravel_multi_index(codes.T, SMALL.shape), minlength=len(CELLS)) / len(
+        codes
+    )
 
 
 @pytest.fixture(scope="module")
 def released() -> Release:
-    return us.release(small_table(), schema=SMALL, epsilon=2, mechanism="rap", parameters={"relaxed_rows": 60}, seed=3)
+    return us.release(
+        small_table(),
+        schema=SMALL,
+        epsilon=2,
+        mechanism="rap",
+        parameters={"relaxed_rows": 60},
+        seed=3,
+    )
 
 
 @pytest.mark.parametrize("text", CONDITIONS)
@@ -59,12 +76,16 @@ def test_conditioning_is_bayes_rule(text: str) -> None:
     codes = given.rows(60_000, np.random.default_rng(1))
     assert condition.holds(codes).all(), "no row may break the condition"
     expected = np.where(holds, whole, 0) / whole[holds].sum()
-    assert np.abs(frequencies(codes) - expected).max() < 0.006  # 3 standard deviations of a share of a half
+    # 3 standard deviations of a share of a half
+    assert np.abs(frequencies(codes) - expected).max() < 0.006
 
 
 def test_rows_without_a_condition_follow_the_mixture() -> None:
     model = mixture()
-    assert np.abs(frequencies(model.rows(60_000, np.random.default_rng(1))) - joint(model)).max() < 0.006
+    assert (
+        np.abs(frequencies(model.rows(60_000, np.random.default_rng(1))) - joint(model)).max()
+        < 0.006
+    )
 
 
 def test_a_condition_that_no_row_meets_is_refused() -> None:
@@ -78,7 +99,10 @@ def test_a_condition_that_no_row_meets_is_refused() -> None:
 
 def test_samples_are_in_the_users_types_and_repeat_with_a_seed(released: Release) -> None:
     drawn = released.sample(1_000, seed=4)
-    assert drawn.table.schema == released.synthetic.schema and drawn.table.num_rows == len(drawn.codes) == 1_000
+    assert (
+        drawn.table.schema == released.synthetic.schema
+        and drawn.table.num_rows == len(drawn.codes) == 1_000
+    )
     assert np.array_equal(drawn.codes, released.sample(1_000, seed=4).codes)
     assert not np.array_equal(drawn.codes, released.sample(1_000).codes)
     assert (drawn.share, drawn.means, drawn.doubtful) == (1.0, "any row", None)
@@ -87,15 +111,23 @@ def test_samples_are_in_the_users_types_and_repeat_with_a_seed(released: Release
 def test_a_sample_under_a_condition_is_honest_about_it(released: Release) -> None:
     assert released.model is not None
     drawn = released.sample_where("a = 0 and c = 0", seed=1)
-    assert len(drawn.codes) == round(drawn.share * len(released.codes)), "as many as the release would have"
+    assert len(drawn.codes) == round(drawn.share * len(released.codes)), (
+        "as many as the release would have"
+    )
     assert set(map(tuple, drawn.codes[:, [0, 2]].tolist())) == {(0, 0)} and drawn.doubtful is None
     assert drawn.means == "a is 0, c is 0" and 1 < drawn.carriers <= released.model.chances.rows
     rare = released.sample_where("a = 2 and b = 0 and c = 1", 10)
-    assert rare.share < released.certificate.alpha and "guess" in str(rare.doubtful) and len(rare.codes) == 10
+    assert (
+        rare.share < released.certificate.alpha
+        and "guess" in str(rare.doubtful)
+        and len(rare.codes) == 10
+    )
 
 
 def test_the_bound_for_new_rows_is_the_certificate_and_a_public_distance(released: Release) -> None:
-    assert released.alpha_of(released.sample(10)) > released.certificate.alpha, "ten rows answer badly, and it is said"
+    assert released.alpha_of(released.sample(10)) > released.certificate.alpha, (
+        "ten rows answer badly, and it is said"
+    )
     same = released.sample(10)
     object.__setattr__(same, "codes", released.codes)
     assert released.alpha_of(same) == pytest.approx(released.certificate.alpha)
@@ -103,17 +135,26 @@ def test_the_bound_for_new_rows_is_the_certificate_and_a_public_distance(release
     truth, made = small_table(), drawn.codes
     for pair in ((0, 1), (0, 2), (1, 2)):
         shape = tuple(SMALL.shape[c] for c in pair)
-        flat = [np.bincount(np.ravel_multi_index(rows[:, pair].T, shape), minlength=np.prod(shape)) / len(rows) for rows in (truth, made)]
+        flat = [
+            np.bincount(np.ravel_multi_index(rows[:, pair].T, shape), minlength=np.prod(shape))
+            / len(rows)
+            for rows in (truth, made)
+        ]
         assert np.abs(flat[0] - flat[1]).max() <= released.alpha_of(drawn)
 
 
 def test_the_bound_is_a_sum_and_wants_rows_of_the_same_schema(released: Release) -> None:
     near = released.sample(300, seed=1)
     gap = max(
-        np.abs(part.counts(CodedRows(near.codes, SMALL.shape)).dense() / 300 - own.dense() / len(released.codes)).max()
+        np.abs(
+            part.counts(CodedRows(near.codes, SMALL.shape)).dense() / 300
+            - own.dense() / len(released.codes)
+        ).max()
         for part, own in zip(released.workload, released.answers().counts, strict=True)
     )
-    assert 0 < gap < 0.5 and released.alpha_of(near) == pytest.approx(released.certificate.alpha + gap)
+    assert 0 < gap < 0.5 and released.alpha_of(near) == pytest.approx(
+        released.certificate.alpha + gap
+    )
     for codes in (near.codes[:, :2], near.codes + 5, -near.codes - 1, near.codes[:0]):
         object.__setattr__(near, "codes", codes)
         with pytest.raises(ParameterError, match="another schema"):
@@ -121,20 +162,33 @@ def test_the_bound_is_a_sum_and_wants_rows_of_the_same_schema(released: Release)
 
 
 def test_a_condition_that_no_query_is_about_is_doubtful_however_common() -> None:
-    made = us.release(small_table(), schema=SMALL, workload="1-way", epsilon=5, mechanism="projection", parameters={"relaxed_rows": 20})
+    made = us.release(
+        small_table(),
+        schema=SMALL,
+        workload="1-way",
+        epsilon=5,
+        mechanism="projection",
+        parameters={"relaxed_rows": 20},
+    )
     assert made.sample_where("a = 0", 5).doubtful is None
     both = made.sample_where("a = 0 and c = 0", 5)
-    assert both.share > made.certificate.alpha and "No marginal of the workload" in str(both.doubtful)
+    assert both.share > made.certificate.alpha and "No marginal of the workload" in str(
+        both.doubtful
+    )
 
 
-def test_verify_notices_a_model_that_the_rows_were_not_drawn_from(released: Release, tmp_path: Path) -> None:
+def test_verify_notices_a_model_that_the_rows_were_not_drawn_from(
+    released: Release, tmp_path: Path
+) -> None:
     place = released.save(tmp_path / "r")
     other = mixture(60, seed=9)
     save_model(other, place / MODEL_FILE)
     rehash(place)
     (broken_check,) = [check for check in us.verify(place) if not check.holds]
     assert "draw from the model" in broken_check.claim
-    save_file({"chances": other.chances.values}, str(place / MODEL_FILE), metadata={"schema": "0" * 64})
+    save_file(
+        {"chances": other.chances.values}, str(place / MODEL_FILE), metadata={"schema": "0" * 64}
+    )
     rehash(place)
     with pytest.raises(BundleError):
         us.Release.load(place)
@@ -162,8 +216,13 @@ def test_a_bundle_keeps_its_model_to_the_bit(released: Release, tmp_path: Path) 
     again = us.Release.load(place)
     assert again.model is not None and released.model is not None
     assert np.array_equal(again.model.chances.values, released.model.chances.values)
-    assert np.array_equal(again.sample_where("b < 2", 50, seed=1).codes, released.sample_where("b < 2", 50, seed=1).codes)
-    assert (place / MODEL_FILE).stat().st_mode == (place / "manifest.json").stat().st_mode, "whoever may read the bundle may read its model"
+    assert np.array_equal(
+        again.sample_where("b < 2", 50, seed=1).codes,
+        released.sample_where("b < 2", 50, seed=1).codes,
+    )
+    assert (place / MODEL_FILE).stat().st_mode == (place / "manifest.json").stat().st_mode, (
+        "whoever may read the bundle may read its model"
+    )
     checks = us.verify(place)
     assert all(check.holds for check in checks) and "8 files" in checks[0].detail
 
@@ -196,7 +255,9 @@ def broken(values: np.ndarray, how: str) -> dict[str, np.ndarray]:
     ["a number that is none", "below zero", "sums of two", "another type", "another schema", "no rows", "more tensors", "another name",
      "one dimension"],
 )  # fmt: skip
-def test_a_model_that_is_none_is_refused_even_when_its_hash_is_right(how: str, released: Release, tmp_path: Path) -> None:
+def test_a_model_that_is_none_is_refused_even_when_its_hash_is_right(
+    how: str, released: Release, tmp_path: Path
+) -> None:
     place = released.save(tmp_path / "r")
     found = load_file(str(place / MODEL_FILE))["chances"]
     save_file(broken(found, how), str(place / MODEL_FILE))
@@ -206,7 +267,14 @@ def test_a_model_that_is_none_is_refused_even_when_its_hash_is_right(how: str, r
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\x80\x04K\x01.", struct.pack("<Q", 2**62) + b"{}", struct.pack("<Q", 2) + b"[]", b"PK\x03\x04" + b"0" * 50]
+    "content",
+    [
+        b"",
+        b"\x80\x04K\x01.",
+        struct.pack("<Q", 2**62) + b"{}",
+        struct.pack("<Q", 2) + b"[]",
+        b"PK\x03\x04" + b"0" * 50,
+    ],
 )
 def test_other_files_are_no_models(content: bytes, released: Release, tmp_path: Path) -> None:
     """Empty; a pickle; a header that claims exabytes; a header that is a list; an archive."""
@@ -224,7 +292,9 @@ def test_a_model_cannot_be_added_or_taken_away_unnoticed(released: Release, tmp_
     (place / MODEL_FILE).unlink()
     with pytest.raises(BundleError):
         us.Release.load(place)
-    other = us.release(small_table(), schema=SMALL, epsilon=1, mechanism="independent").save(tmp_path / "other")
+    other = us.release(small_table(), schema=SMALL, epsilon=1, mechanism="independent").save(
+        tmp_path / "other"
+    )
     save_model(mixture(), other / MODEL_FILE)
     assert not us.verify(other)[0].holds
     assert load_model(other / MODEL_FILE, SMALL).chances.rows == 5
@@ -248,7 +318,9 @@ def test_the_command_draws_and_says_how_much_it_knows(released: Release, tmp_pat
     made = run(place, "--rows", "300", "--out", str(tmp_path / "a.csv"))
     assert made.exit_code == 0 and "off by at most" in made.output
     assert len((tmp_path / "a.csv").read_text().splitlines()) == 301
-    some = run(place, "--where", "a = 2 and b = 0", "--rows", "7", "--out", str(tmp_path / "b.parquet"))
+    some = run(
+        place, "--where", "a = 2 and b = 0", "--rows", "7", "--out", str(tmp_path / "b.parquet")
+    )
     assert some.exit_code == 0 and "a is 2, b is 0" in some.output and "guess" in some.output
     told = json.loads(run(place, "--where", "c", "--out", str(tmp_path / "c.csv"), "--json").output)
     assert told["rows"] == round(told["share"] * len(released.codes)) and told["doubtful"] is None
@@ -264,7 +336,9 @@ def test_the_command_draws_and_says_how_much_it_knows(released: Release, tmp_pat
         (["--where", "zodiac = leo", "--out", "x.csv"], "zodiac"),
     ],
 )
-def test_the_command_refuses_in_a_sentence(words: list[str], said: str, released: Release, tmp_path: Path, monkeypatch: Any) -> None:
+def test_the_command_refuses_in_a_sentence(
+    words: list[str], said: str, released: Release, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.chdir(tmp_path)
     released.save("r")
     (tmp_path / "manifest.csv").write_text("")

@@ -17,21 +17,31 @@ TESTS = Path(__file__).parent
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.what)
 def test_a_mutant_fits_the_code_and_its_tests_exist(mutant: Mutant) -> None:
     text = (PACKAGE / mutant.file).read_text(encoding="utf-8")
-    compile(changed(mutant, text), mutant.file, "exec")  # a mutant that cannot be imported proves nothing
+    # a mutant that cannot be imported proves nothing
+    compile(changed(mutant, text), mutant.file, "exec")
     for test in mutant.tests:
         file, _, name = test.partition("::")
         assert f"def {name.partition('[')[0]}" in (TESTS.parent / file).read_text(encoding="utf-8")
 
 
 def test_there_are_enough_of_them_and_no_two_are_the_same() -> None:
-    assert len(MUTANTS) >= 20 and len({mutant.changes for mutant in MUTANTS}) == len({mutant.what for mutant in MUTANTS}) == len(MUTANTS)
+    assert len(MUTANTS) >= 20 and len({mutant.changes for mutant in MUTANTS}) == len(
+        {mutant.what for mutant in MUTANTS}
+    ) == len(MUTANTS)
 
 
 def test_a_run_tells_caught_from_missed_and_mends_what_it_broke() -> None:
     place_of = "queries/condition.py"
-    broken = Mutant("no row is ever meant", place_of, (("found |= np", "found &= np"),), ("tests/test_condition.py",))
+    broken = Mutant(
+        "no row is ever meant",
+        place_of,
+        (("found |= np", "found &= np"),),
+        ("tests/test_condition.py",),
+    )
     same = Mutant("nothing", place_of, (("found |= np", "found  |= np"),), broken.tests)
-    unknown = Mutant("no such test", place_of, broken.changes, ("tests/test_condition.py::test_of_nothing",))
+    unknown = Mutant(
+        "no such test", place_of, broken.changes, ("tests/test_condition.py::test_of_nothing",)
+    )
     with copy_of_the_package() as place:
         file = place / "src" / "understudy" / place_of
         before = file.read_bytes()

@@ -45,7 +45,9 @@ def mark(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return us.release(small_table(), schema=SMALL, workload="1-way", epsilon=1, mechanism="independent").save(tmp_path / "bundle")
+    return us.release(
+        small_table(), schema=SMALL, workload="1-way", epsilon=1, mechanism="independent"
+    ).save(tmp_path / "bundle")
 
 
 def npy(mine: Mine) -> bytes:
@@ -61,10 +63,17 @@ def npz(mine: Mine) -> bytes:
 
 
 def crafted_table(table: pa.Table, mine: Mine) -> pa.Table:
-    """Every column claims to be of a pickled Python type, as older versions of Arrow believed; the metadata claims more of it."""
-    words = {b"ARROW:extension:name": b"arrow.py_extension_type", b"ARROW:extension:metadata": pickle.dumps(mine)}
+    """Every column claims to be of a pickled Python type, as older versions of Arrow believed; the
+    metadata claims more of it.
+    """
+    words = {
+        b"ARROW:extension:name": b"arrow.py_extension_type",
+        b"ARROW:extension:metadata": pickle.dumps(mine),
+    }
     schema = pa.schema([field.with_metadata(words) for field in table.schema])
-    return table.cast(schema).replace_schema_metadata({b"pandas": pickle.dumps(mine), b"ARROW:schema": pickle.dumps(mine)})
+    return table.cast(schema).replace_schema_metadata(
+        {b"pandas": pickle.dumps(mine), b"ARROW:schema": pickle.dumps(mine)}
+    )
 
 
 def parquet(file: Path, mine: Mine) -> bytes:
@@ -87,7 +96,9 @@ CRAFTED: dict[str, Callable[[Path, Mine], bytes]] = {
     "parquet": lambda file, mine: parquet(file, mine),
     "ipc": lambda file, mine: ipc(file, mine),
     "parquet and a pickle": lambda file, mine: pickle.dumps(mine) + file.read_bytes(),
-    "yaml": lambda file, mine: f"!!python/object/apply:builtins.open ['{mine.mark}', 'w']\n".encode(),
+    "yaml": lambda file, mine: (
+        f"!!python/object/apply:builtins.open ['{mine.mark}', 'w']\n".encode()
+    ),
 }
 TABLES = [name for name in FILES if name.endswith(".parquet")]
 TEXTS = ["schema.json", "workload.json", "manifest.json"]
@@ -101,7 +112,13 @@ def test_the_mark_is_left_by_whoever_unpickles(mark: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [(n, k) for n in (*TABLES, *TEXTS) for k in CRAFTED if n in TABLES or k not in ("parquet", "ipc")]
+    ("name", "kind"),
+    [
+        (n, k)
+        for n in (*TABLES, *TEXTS)
+        for k in CRAFTED
+        if n in TABLES or k not in ("parquet", "ipc")
+    ],
 )
 def test_a_crafted_bundle_runs_nothing(folder: Path, mark: Path, name: str, kind: str) -> None:
     """As a forger would send it: the hashes are right, so every reader gets to see the file."""
@@ -115,7 +132,10 @@ def test_a_crafted_bundle_runs_nothing(folder: Path, mark: Path, name: str, kind
     readers: list[tuple[Callable[[], object], Callable[[Any], bool]]] = [
         (lambda: us.verify(folder), lambda checks: len(checks) >= FEWEST),
         (lambda: us.Release.load(folder), lambda made: len(made.codes) == len(small_table())),
-        (lambda: export_csv(folder, rows), lambda _: rows.read_text().count("\n") > len(small_table())),
+        (
+            lambda: export_csv(folder, rows),
+            lambda _: rows.read_text().count("\n") > len(small_table()),
+        ),
     ]
     for read, whole in readers:
         try:
@@ -127,7 +147,9 @@ def test_a_crafted_bundle_runs_nothing(folder: Path, mark: Path, name: str, kind
 
 @pytest.mark.parametrize("kind", ["pickle", "npy", "npz", "yaml"])
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "s.yaml", "s.json", "r.json"])
-def test_a_crafted_table_schema_or_rule_runs_nothing(tmp_path: Path, mark: Path, kind: str, name: str) -> None:
+def test_a_crafted_table_schema_or_rule_runs_nothing(
+    tmp_path: Path, mark: Path, kind: str, name: str
+) -> None:
     file = tmp_path / name
     file.write_bytes(CRAFTED[kind](file, Mine(mark)))
     with pytest.raises(us.UnderstudyError):
@@ -169,7 +191,9 @@ def test_saved_bundles_and_rules_are_parquet_json_and_a_page(folder: Path, tmp_p
         data = file.read_bytes()
         if file.suffix == ".parquet":
             assert data[:4] == data[-4:] == b"PAR1"
-            assert all(b"\x80\x04" not in value for value in (pq.read_schema(file).metadata or {}).values())
+            assert all(
+                b"\x80\x04" not in value for value in (pq.read_schema(file).metadata or {}).values()
+            )
         elif file.suffix == ".json":
             json.loads(data)
         else:
@@ -177,7 +201,11 @@ def test_saved_bundles_and_rules_are_parquet_json_and_a_page(folder: Path, tmp_p
 
 
 def test_no_source_of_ours_reads_or_writes_a_pickle(tmp_path: Path) -> None:
-    """The fence over the package is tested elsewhere; here also what runs beside it, and one that does."""
+    """The fence over the package is tested elsewhere; here also what runs beside it, and one that
+    does.
+    """
     (tmp_path / "does.py").write_text("import pickle")
     for place, doors in ((ROOT / "src/understudy", 0), (ROOT / "bench", 0), (tmp_path, 1)):
-        assert len([door for door in side_doors(place) if "pickle" in door]) == doors and any(place.rglob("*.py"))
+        assert len([door for door in side_doors(place) if "pickle" in door]) == doors and any(
+            place.rglob("*.py")
+        )

@@ -25,7 +25,16 @@ PASS, FAIL = 1e-7, 1e-12
 
 
 @pytest.mark.parametrize(
-    "sigma", [Fraction(1, 4), Fraction(1025, 4096), Fraction(1, 2), Fraction(9, 8), Fraction(3), Fraction(1349, 16), Fraction(2047, 2)]
+    "sigma",
+    [
+        Fraction(1, 4),
+        Fraction(1025, 4096),
+        Fraction(1, 2),
+        Fraction(9, 8),
+        Fraction(3),
+        Fraction(1349, 16),
+        Fraction(2047, 2),
+    ],
 )
 def test_gaussian_has_its_law_and_no_other(sigma: Fraction, battery: Note) -> None:
     draws = Noise().gaussian(DRAWS, sigma)
@@ -49,7 +58,9 @@ def test_laplace_has_its_law_and_no_other(scale: Fraction, battery: Note) -> Non
 @pytest.mark.parametrize("sigma", [Fraction(1 << 23), Fraction(123457)])
 def test_wide_gaussians_do_not_overflow(sigma: Fraction) -> None:
     draws = Noise().gaussian(DRAWS, sigma) / float(sigma)
-    edges = np.quantile(np.random.default_rng(0).standard_normal(10**6), np.linspace(0.01, 0.99, 50))
+    edges = np.quantile(
+        np.random.default_rng(0).standard_normal(10**6), np.linspace(0.01, 0.99, 50)
+    )
     counts = np.histogram(draws, bins=np.concatenate([[-np.inf], edges, [np.inf]]))[0]
     from scipy.stats import norm
 
@@ -116,8 +127,13 @@ def stream(seed: int) -> noise_module.Entropy:
     return take
 
 
-@pytest.mark.parametrize(("kernel", "scale"), [("gaussian", Fraction(9, 4)), ("laplace", Fraction(9, 4)), ("gaussian", Fraction(2**40))])
-def test_buffer_boundaries_leave_no_trace(kernel: str, scale: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("kernel", "scale"),
+    [("gaussian", Fraction(9, 4)), ("laplace", Fraction(9, 4)), ("gaussian", Fraction(2**40))],
+)
+def test_buffer_boundaries_leave_no_trace(
+    kernel: str, scale: Fraction, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same byte stream gives the same values however it is cut: a restart never discards words."""
 
     def drawn(first_buffer: int) -> list[int]:
@@ -187,6 +203,9 @@ def test_whole_numbers_are_uniform() -> None:
 
 
 def test_bad_parameters_are_refused() -> None:
-    for call in (lambda: Noise().gaussian(1, Fraction(0)), lambda: Noise().laplace(1, Fraction(-1))):
+    for call in (
+        lambda: Noise().gaussian(1, Fraction(0)),
+        lambda: Noise().laplace(1, Fraction(-1)),
+    ):
         with pytest.raises(ParameterError):
             call()

@@ -1,4 +1,6 @@
-"""fem, sepfem, oraclequery, dualquery and dqrs: the laws they draw from, what they charge whatever the oracle does, and what they learn."""
+"""fem, sepfem, oraclequery, dualquery and dqrs: the laws they draw from, what they charge whatever
+the oracle does, and what they learn.
+"""
 
 from __future__ import annotations
 
@@ -67,13 +69,18 @@ def _of(instance: Instance, record: np.ndarray, ended: Ended = Ended.LIMIT) -> F
 
 
 def _worst(instance: Instance, seed: int) -> Found:
-    records = np.random.default_rng(seed).integers(0, instance.shape, (20, len(instance.shape))).astype(np.int32)
+    records = (
+        np.random.default_rng(seed)
+        .integers(0, instance.shape, (20, len(instance.shape)))
+        .astype(np.int32)
+    )
     return _of(instance, records[int(np.argmin(instance.values(records)))])
 
 
 def _crash(instance: Instance, seed: int) -> Found:
     if instance.linear is None and seed == 0:
-        return _of(instance, np.zeros(3, np.int32))  # passes the probe, so that the crash comes while it plays
+        # passes the probe, so that the crash comes while it plays
+        return _of(instance, np.zeros(3, np.int32))
     raise RuntimeError("solver died")
 
 
@@ -99,7 +106,14 @@ def play(
     mechanism.check(brief)
     rows = small_table() if table is None else table
     settled, allowed = mechanism.settled(brief, us.Budget.zcdp(rho), rho, len(rows))
-    meter = Meter(MemorySource(rows, SMALL), neighbours=brief.neighbours, ledger=ProcessLedger(), play=allowed, certify=rho, label="test")
+    meter = Meter(
+        MemorySource(rows, SMALL),
+        neighbours=brief.neighbours,
+        ledger=ProcessLedger(),
+        play=allowed,
+        certify=rho,
+        label="test",
+    )
     return settled.play(brief, meter, np.random.default_rng(seed), NoWatcher()), meter
 
 
@@ -123,9 +137,13 @@ def test_no_oracle_moves_a_charge_or_ends_a_release(kind: Any, name: str) -> Non
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_solves_and_other_tables_cost_the_same(kind: Any) -> None:
-    """What is charged is a function of the budget, n and the parameters: not of rows, solves or scale."""
+    """What is charged is a function of the budget, n and the parameters: not of rows, solves or
+    scale.
+    """
     _, meter = play(kind(rounds=5, samples=3))
-    _, other = play(kind(rounds=5, samples=3, oracle="brute"), seed=9, table=np.zeros((600, 3), int))
+    _, other = play(
+        kind(rounds=5, samples=3, oracle="brute"), seed=9, table=np.zeros((600, 3), int)
+    )
     assert meter.events == other.events
     if issubclass(kind, Leading):
         _, more = play(kind(rounds=5, samples=8, scale=7.5, last=1.0))
@@ -136,7 +154,11 @@ def test_a_failed_solve_falls_back_on_the_best_record_known() -> None:
     answers = [np.array([2, 3, 1], np.int32), np.array([0, 1, 0], np.int32)]
 
     def answer(instance: Instance, seed: int) -> Found:
-        return _of(instance, answers.pop() if answers else np.array([1, 1, 1], np.int32), Ended.LIMIT if answers else Ended.FAILED)
+        return _of(
+            instance,
+            answers.pop() if answers else np.array([1, 1, 1], np.int32),
+            Ended.LIMIT if answers else Ended.FAILED,
+        )
 
     solver = Solver(Adversary(answer=answer), np.random.default_rng(0))
     instance = Instance.of(SMALL.shape, [all_of(Literal(0, 0), Literal(1, 1))])
@@ -154,8 +176,13 @@ def test_fem_selects_one_time_less_than_it_has_rounds() -> None:
         played, meter = play(kind(rounds=7, samples=2))
         draws = [event.draws for event in meter.events if isinstance(event, ExponentialDraws)]
         assert draws == [1] * 6 and len(played.findings) == 6
-        kappas = [float(event.log_weight_shift) for event in meter.events if isinstance(event, ExponentialDraws)]
-        assert kappas == pytest.approx([(2 * 0.5 / 6) ** 0.5] * 6)  # per row: kappa = sqrt(2 rho_0), n times that per share
+        kappas = [
+            float(event.log_weight_shift)
+            for event in meter.events
+            if isinstance(event, ExponentialDraws)
+        ]
+        # per row: kappa = sqrt(2 rho_0), n times that per share
+        assert kappas == pytest.approx([(2 * 0.5 / 6) ** 0.5] * 6)
 
 
 def test_fem_releases_the_records_of_the_last_rounds() -> None:
@@ -167,7 +194,16 @@ def test_fem_releases_the_records_of_the_last_rounds() -> None:
 def test_the_query_player_of_fem_is_shown_the_records_of_a_few_rounds() -> None:
     solver = Solver(oracle_of("search"), np.random.default_rng(0))
     first = Choice(Marginal.of(SMALL, ["a", "b"]), 3)
-    data = PerturbedLeader(SMALL, solver, exponential(SMALL, 1.0), first=first, samples=4, window=3, last=0.5, rng=np.random.default_rng(0))
+    data = PerturbedLeader(
+        SMALL,
+        solver,
+        exponential(SMALL, 1.0),
+        first=first,
+        samples=4,
+        window=3,
+        last=0.5,
+        rng=np.random.default_rng(0),
+    )
     assert [len(data.propose().codes) for _ in range(5)] == [4, 8, 12, 12, 12]
 
 
@@ -187,7 +223,9 @@ def test_dualquery_charges_grow_with_the_square_of_the_round() -> None:
     events = [event for event in meter.events if isinstance(event, ExponentialDraws)]
     assert [event.draws for event in events] == [3] * 4 and len(played.findings) == 15
     eta = float(played.facts["step"])
-    assert [float(event.log_weight_shift) for event in events] == pytest.approx([eta * m / 600 for m in (1, 2, 3, 4)])
+    assert [float(event.log_weight_shift) for event in events] == pytest.approx(
+        [eta * m / 600 for m in (1, 2, 3, 4)]
+    )
     assert Fraction(49, 100) < total_cost(meter.events).rho <= Fraction(1, 2)
 
 
@@ -211,9 +249,13 @@ def test_columns_that_no_drawn_query_names_follow_what_was_measured_of_them() ->
     settings: dict[str, Any] = {"rounds": 300, "samples": 1}
     free, _ = play(DualQuery(**settings), work=work)
     known, meter = play(DualQuery(columns=Fraction(1, 5), **settings), work=work)
-    shares = [np.mean(played.model.rows(600, np.random.default_rng(0))[:, 0] == 0) for played in (free, known)]
+    shares = [
+        np.mean(played.model.rows(600, np.random.default_rng(0))[:, 0] == 0)
+        for played in (free, known)
+    ]
     assert abs(shares[0] - 1 / 3) < 0.12 and abs(shares[1] - 0.7) < 0.12
-    assert sum(isinstance(finding, Measurement) for finding in known.findings) == 3  # released, so they are part of the bundle
+    # released, so they are part of the bundle
+    assert sum(isinstance(finding, Measurement) for finding in known.findings) == 3
     spent = total_cost(meter.events)
     assert Fraction(45, 100) < spent.rho <= Fraction(1, 2)
 
@@ -225,7 +267,9 @@ def test_rounds_that_no_selection_could_score_are_refused_before_anything_is_spe
 
 
 def test_the_weights_of_dualquery_are_those_of_the_paper() -> None:
-    """Exact law of round 3 against the law of many draws: weights exp(eta * sum over records of (q(D) - q(x)))."""
+    """Exact law of round 3 against the law of many draws: weights exp(eta * sum over records of
+    (q(D) - q(x))).
+    """
     schema = us.Schema.from_domain({"a": 2, "b": 2})
     rows = np.array([[0, 0]] * 5 + [[0, 1]] * 2 + [[1, 1]] * 3)
     part = Marginal.of(schema, ["a", "b"])
@@ -233,7 +277,14 @@ def test_the_weights_of_dualquery_are_those_of_the_paper() -> None:
     eta, draws = 1.5, 20_000
     unit = draws * Fraction(eta) ** 2 / (2 * len(rows) ** 2)
     source, ledger = MemorySource(rows, schema), ProcessLedger()
-    meter = Meter(source, neighbours=Neighbours.REPLACE_ONE, ledger=ledger, play=Cost(5 * unit), certify=unit, label="law")
+    meter = Meter(
+        source,
+        neighbours=Neighbours.REPLACE_ONE,
+        ledger=ledger,
+        play=Cost(5 * unit),
+        certify=unit,
+        label="law",
+    )
     player = WeightedQueries(meter, [part], unit=unit, draws=draws, rng=np.random.default_rng(0))
     model = Growing(schema)
     free = player.point(model)
@@ -246,7 +297,9 @@ def test_the_weights_of_dualquery_are_those_of_the_paper() -> None:
     gain = eta * (2 * truth - sums)
     law = np.exp(np.concatenate([gain, -gain]))
     law /= law.sum()
-    seen = np.bincount([c.index + (4 if c.sign < 0 else 0) for c in found if isinstance(c, Choice)], minlength=8)
+    seen = np.bincount(
+        [c.index + (4 if c.sign < 0 else 0) for c in found if isinstance(c, Choice)], minlength=8
+    )
     chi = float(((seen - draws * law) ** 2 / (draws * law)).sum())
     assert chi < 40  # 7 degrees of freedom: beyond 40 once in a million
     wrong = np.exp(np.concatenate([gain, -gain]) / 1.3)
@@ -259,7 +312,9 @@ def test_the_weights_of_dualquery_are_those_of_the_paper() -> None:
 
 
 def test_separators_tell_any_two_records_apart() -> None:
-    parities = Symmetric((parity(Literal(0, 1), Literal(1, 0)), parity(Literal(1, 2), Literal(2, 1))))
+    parities = Symmetric(
+        (parity(Literal(0, 1), Literal(1, 0)), parity(Literal(1, 2), Literal(2, 1)))
+    )
     for part in (Marginal.of(SMALL, ["a", "b", "c"]), parities):
         batch = Symmetric(separator([part], SMALL))
         assert batch.size == sum(SMALL.shape) - len(SMALL.shape)
@@ -271,12 +326,18 @@ def test_separators_tell_any_two_records_apart() -> None:
 def test_the_noise_of_fem_pushes_down_and_that_of_sepfem_both_ways() -> None:
     rng = np.random.default_rng(0)
     down = exponential(SMALL, 2.0)(4000, rng)
-    assert down.shape == (4000, 9) and down.max() <= 0 and np.allclose(down.mean(axis=0), -2, atol=0.25)
+    assert (
+        down.shape == (4000, 9)
+        and down.max() <= 0
+        and np.allclose(down.mean(axis=0), -2, atol=0.25)
+    )
     fake = separator([Marginal.of(SMALL, ["a", "b", "c"])], SMALL)
     both = laplace(SMALL, fake, 2.0)(4000, rng)
     assert np.all(both[:, [0, 3, 7]] == 0)  # the first value of each column stays as it is
     rest = np.delete(both, [0, 3, 7], axis=1)
-    assert np.allclose(rest.mean(axis=0), 0, atol=0.25) and np.allclose(np.abs(rest).mean(axis=0), 2, atol=0.25)
+    assert np.allclose(rest.mean(axis=0), 0, atol=0.25) and np.allclose(
+        np.abs(rest).mean(axis=0), 2, atol=0.25
+    )
 
 
 def test_any_query_is_any_query() -> None:
@@ -292,11 +353,17 @@ def test_any_query_is_any_query() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_public_randomness_has_a_seed(kind: Any) -> None:
-    """What is public and comes before the first look is the same for a seed; noise has none, so findings differ."""
+    """What is public and comes before the first look is the same for a seed; noise has none, so
+    findings differ.
+    """
     oracle = Adversary(
-        answer=lambda instance, seed: _of(instance, np.random.default_rng(seed).integers(0, instance.shape).astype(np.int32))
+        answer=lambda instance, seed: _of(
+            instance, np.random.default_rng(seed).integers(0, instance.shape).astype(np.int32)
+        )
     )
-    first, again, other = (play(kind(rounds=9, samples=3, oracle=oracle), seed=s)[0].model for s in (5, 5, 6))
+    first, again, other = (
+        play(kind(rounds=9, samples=3, oracle=oracle), seed=s)[0].model for s in (5, 5, 6)
+    )
     assert all(isinstance(model, (Records, Growing)) for model in (first, again, other))
     assert np.array_equal(first.codes, again.codes) and not np.array_equal(first.codes, other.codes)
 
@@ -304,7 +371,8 @@ def test_public_randomness_has_a_seed(kind: Any) -> None:
 def test_best_responses_satisfy_the_queries_of_their_round() -> None:
     data = BestResponse(SMALL, Solver(oracle_of("search"), np.random.default_rng(0)))
     part = Marginal.of(SMALL, ["a", "b"])
-    data.learn([Choice(part, 6), Choice(part, 6), Choice(part, 1, -1)])  # a=1, b=2 twice; not a=0, b=1
+    # a=1, b=2 twice; not a=0, b=1
+    data.learn([Choice(part, 6), Choice(part, 6), Choice(part, 1, -1)])
     assert data.propose().codes[0, :2].tolist() == [1, 2]
 
 
@@ -328,10 +396,19 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "parameters", "sentence"), WRONG)
-def test_parameters_are_refused_in_a_sentence_and_cost_nothing(name: str, parameters: dict[str, Any], sentence: str) -> None:
+def test_parameters_are_refused_in_a_sentence_and_cost_nothing(
+    name: str, parameters: dict[str, Any], sentence: str
+) -> None:
     ledger = ProcessLedger()
     with pytest.raises(ParameterError, match=sentence):
-        us.release(small_table(), schema=SMALL, epsilon=1, mechanism=name, parameters=parameters, ledger=ledger)
+        us.release(
+            small_table(),
+            schema=SMALL,
+            epsilon=1,
+            mechanism=name,
+            parameters=parameters,
+            ledger=ledger,
+        )
     assert not ledger.state.charges
 
 
@@ -339,24 +416,43 @@ def test_an_oracle_that_cannot_serve_the_workload_is_refused_before_anything_is_
     wide = us.Schema.from_domain(dict.fromkeys("abcdefgh", 20))
     for oracle in ("brute", "parity"):
         with pytest.raises(NotSupported, match=oracle):
-            us.release(np.zeros((40, 8), int), schema=wide, epsilon=1, mechanism="fem", parameters={"oracle": oracle})
+            us.release(
+                np.zeros((40, 8), int),
+                schema=wide,
+                epsilon=1,
+                mechanism="fem",
+                parameters={"oracle": oracle},
+            )
 
 
 @pytest.mark.parametrize("name", ["fem", "sepfem", "dualquery"])
 def test_the_manifest_says_what_the_rule_came_to(name: str) -> None:
     made = us.release(small_table(), schema=SMALL, epsilon=1, mechanism=name, seed=3)
     played = made.manifest["mechanism"]["played"]
-    assert played["rounds"] >= 2 and played["samples"] >= 1 and played["solves"] > 0 and played["failed_solves"] == 0
+    assert (
+        played["rounds"] >= 2
+        and played["samples"] >= 1
+        and played["solves"] > 0
+        and played["failed_solves"] == 0
+    )
     assert made.manifest["mechanism"]["parameters"]["rounds"] is None
 
 
 def test_the_rule_is_public_and_grows_with_the_budget() -> None:
     wide = us.marginals(us.Schema.from_domain({f"c{i}": 5 for i in range(56)}), k=3, sample=500)
-    rounds = [rounds_for(Fraction(rho), 48_842, PAIRS) for rho in ("0.00016", "0.001", "0.0036", "0.0136")]
+    rounds = [
+        rounds_for(Fraction(rho), 48_842, PAIRS) for rho in ("0.00016", "0.001", "0.0036", "0.0136")
+    ]
     assert rounds == sorted(rounds) and rounds_for(Fraction(1, 10**9), 50, PAIRS) >= 2
-    few = us.explicit(wide.schema, columns=[[f"c{i}" for i in some] for some in combinations(range(14), 3)])
-    more = [rounds_for(Fraction("0.0036"), 48_842, work) for work in (few, us.Workload(wide.schema, wide.parts[: len(few)]))]
-    assert more[1] == pytest.approx(2 * more[0], rel=0.05)  # four times as many columns, as many queries
+    few = us.explicit(
+        wide.schema, columns=[[f"c{i}" for i in some] for some in combinations(range(14), 3)]
+    )
+    more = [
+        rounds_for(Fraction("0.0036"), 48_842, work)
+        for work in (few, us.Workload(wide.schema, wide.parts[: len(few)]))
+    ]
+    # four times as many columns, as many queries
+    assert more[1] == pytest.approx(2 * more[0], rel=0.05)
     assert {"fem", "sepfem", "dualquery"} <= set(available_mechanisms())
 
 
@@ -369,9 +465,22 @@ def test_they_beat_independent_columns_where_columns_depend(name: str) -> None:
 
     def error(mechanism: str) -> float:
         fewer = {"samples": 30} if mechanism in ("fem", "sepfem") else {}
-        made = us.release(table, schema=schema, epsilon=5, mechanism=mechanism, parameters=fewer, workload="2-way", seed=0)
+        made = us.release(
+            table,
+            schema=schema,
+            epsilon=5,
+            mechanism=mechanism,
+            parameters=fewer,
+            workload="2-way",
+            seed=0,
+        )
         return max(
-            float(np.abs(Records(schema, table.astype(np.int32)).shares(part) - Records(schema, made.codes).shares(part)).max())
+            float(
+                np.abs(
+                    Records(schema, table.astype(np.int32)).shares(part)
+                    - Records(schema, made.codes).shares(part)
+                ).max()
+            )
             for part in made.workload
         )
 

@@ -1,4 +1,6 @@
-"""Platforms other than this one, as far as they can be seen from here: modules that cannot be imported, locks by byte, a full sync."""
+"""Platforms other than this one, as far as they can be seen from here: modules that cannot be
+imported, locks by byte, a full sync.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ import sys
 for name in ("fcntl", "resource", "termios", "tty", "pty", "pwd", "grp", "syslog", "readline"):
     sys.modules[name] = None
 """
-# msvcrt.locking as its documentation tells it, over locks of Linux that belong to the open file as those of Windows do.
+# msvcrt.locking as its documentation tells it, over locks of Linux that belong to the open file as
+# those of Windows do.
 STAND_IN = """
 import errno, fcntl, os, struct, subprocess, sys, types  # subprocess itself asks for msvcrt, to know where it is
 
@@ -45,7 +48,13 @@ sys.modules["msvcrt"] = types.SimpleNamespace(locking=locking, LK_NBLCK=2)
 
 def python(code: str, *words: object) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    return subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, env=environment, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
 
 
 @pytest.fixture
@@ -77,8 +86,12 @@ print("all of it")
 """
 
 
-def test_a_release_is_read_checked_planned_exported_and_sampled_without_posix(table: Path, tmp_path: Path) -> None:
-    made = us.release(str(table), schema=SMALL, epsilon=1, delta=1e-6, mechanism="projection", rows=50)
+def test_a_release_is_read_checked_planned_exported_and_sampled_without_posix(
+    table: Path, tmp_path: Path
+) -> None:
+    made = us.release(
+        str(table), schema=SMALL, epsilon=1, delta=1e-6, mechanism="projection", rows=50
+    )
     made.save(tmp_path / "out")
     done = python(WITHOUT + READERS, tmp_path / "out", tmp_path / "schema.json", tmp_path)
     assert done.returncode == 0 and done.stdout.endswith("all of it\n"), done.stderr
@@ -93,7 +106,11 @@ us.release(sys.argv[1], schema={"a": 3, "b": 4, "c": 2}, epsilon=1, delta=1e-6, 
 
 def test_without_any_lock_no_ledger_is_kept_and_nothing_is_released(table: Path) -> None:
     done = python(WITHOUT + RELEASE, table)
-    assert done.returncode == 1 and "ParameterError" in done.stderr and "no locks that Understudy knows" in done.stderr
+    assert (
+        done.returncode == 1
+        and "ParameterError" in done.stderr
+        and "no locks that Understudy knows" in done.stderr
+    )
 
 
 def test_with_the_locks_of_windows_a_release_is_charged(table: Path) -> None:
@@ -123,12 +140,16 @@ def test_processes_that_lock_as_on_windows_share_a_budget(tmp_path: Path) -> Non
     FileLedger(path).set_limit(Budget.zcdp(1))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-c", STAND_IN + WITHOUT + SPENDER, str(path)]
-    spenders = [subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) for _ in range(3)]
+    spenders = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) for _ in range(3)
+    ]
     granted = [int(spender.communicate()[0]) for spender in spenders]
     assert sum(granted) == 40 and FileLedger(path).read().spent.rho == 1
 
 
-def test_a_lock_of_bytes_waits_for_its_turn_and_tells_of_anything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_of_bytes_waits_for_its_turn_and_tells_of_anything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answers: list[int | None] = [errno.EACCES, errno.EDEADLK, None]
     asked = []
 
@@ -149,7 +170,9 @@ def test_a_lock_of_bytes_waits_for_its_turn_and_tells_of_anything_else(tmp_path:
             locking.lock(stream.fileno())
 
 
-@pytest.mark.parametrize(("refusal", "syncs"), [(None, 0), (errno.ENOTSUP, 1), (errno.EINVAL, 1), (errno.ENOTTY, 1)])
+@pytest.mark.parametrize(
+    ("refusal", "syncs"), [(None, 0), (errno.ENOTSUP, 1), (errno.EINVAL, 1), (errno.ENOTTY, 1)]
+)
 def test_where_the_platform_has_a_full_sync_that_is_what_a_charge_waits_for(
     refusal: int | None, syncs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,11 +193,15 @@ def test_where_the_platform_has_a_full_sync_that_is_what_a_charge_waits_for(
     full.fcntl = control
     monkeypatch.setattr(locking, "fcntl", full)
     monkeypatch.setattr(os, "fsync", fsync)
-    FileLedger(tmp_path / "l.jsonl").reserve("r", (ev.Reservation(what="r", rho=Fraction(1)),), Neighbours.REPLACE_ONE)
+    FileLedger(tmp_path / "l.jsonl").reserve(
+        "r", (ev.Reservation(what="r", rho=Fraction(1)),), Neighbours.REPLACE_ONE
+    )
     assert asked == [(True, 51), (False, 51)] and len(synced) == 2 * syncs
 
 
-def test_a_full_sync_that_fails_grants_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_sync_that_fails_grants_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def control(fd: int, command: int) -> int:
         if not os.path.isdir(f"/proc/self/fd/{fd}"):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -184,9 +211,13 @@ def test_a_full_sync_that_fails_grants_nothing(tmp_path: Path, monkeypatch: pyte
     full.fcntl = control
     monkeypatch.setattr(locking, "fcntl", full)
     with pytest.raises(us.ReleaseFailed, match="did not confirm"):
-        FileLedger(tmp_path / "l.jsonl").reserve("r", (ev.Reservation(what="r", rho=Fraction(1)),), Neighbours.REPLACE_ONE)
+        FileLedger(tmp_path / "l.jsonl").reserve(
+            "r", (ev.Reservation(what="r", rho=Fraction(1)),), Neighbours.REPLACE_ONE
+        )
 
 
-def test_a_glob_with_the_separators_of_the_platform_has_a_ledger_in_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_glob_with_the_separators_of_the_platform_has_a_ledger_in_its_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(os, "sep", "\\")
     assert FileLedger.beside("data\\2024*.csv").path.parent.name == "data\\"

@@ -58,7 +58,9 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("mechanism", ["arp", "gaussian", "matrix", "projection"])
 def test_no_step_is_long(mechanism: str, people: tuple[Path, Path]) -> None:
-    """The stages where the time goes are told in small pieces that only rise; most of the rows' fit used to be one of two steps."""
+    """The stages where the time goes are told in small pieces that only rise; most of the rows' fit
+    used to be one of two steps.
+    """
     heard = Heard()
     us.release(
         str(people[0]),
@@ -72,9 +74,11 @@ def test_no_step_is_long(mechanism: str, people: tuple[Path, Path]) -> None:
     assert list(heard.stages) == STAGES
     shares = heard.stages["measuring and fitting"]
     assert shares == sorted(shares) and shares[-1] == 1
-    # What comes after the last look at the table; projection has one round, and may end its fit early in it.
+    # What comes after the last look at the table; projection has one round, and may end its fit
+    # early in it.
     fit = [share for share in shares if share >= (0.3 if mechanism == "projection" else 0.625)]
-    assert len(fit) >= 12 and max(np.diff(fit)[:-1]) <= 0.05  # the last may be long: a fit that is good enough ends early
+    # the last may be long: a fit that is good enough ends early
+    assert len(fit) >= 12 and max(np.diff(fit)[:-1]) <= 0.05
     if mechanism != "projection":  # which draws its rows
         assert max(np.diff(heard.stages["making rows"])) <= 0.1
 
@@ -88,7 +92,14 @@ def test_what_is_told_does_not_depend_on_rows(neighbours: str) -> None:
         table = np.random.default_rng(0).integers(0, 3, size=(rows, 2))
         table[0] = first
         us.release(
-            table, schema={"a": 3, "b": 3}, epsilon=1, delta=1e-6, rows=700, neighbours=neighbours, watcher=heard, mechanism="gaussian"
+            table,
+            schema={"a": 3, "b": 3},
+            epsilon=1,
+            delta=1e-6,
+            rows=700,
+            neighbours=neighbours,
+            watcher=heard,
+            mechanism="gaussian",
         )
         return heard.stages
 
@@ -113,7 +124,9 @@ def test_a_watcher_without_parts_is_told_whole_steps() -> None:
     assert [word for word in old.heard if word != "step"] == STAGES and old.heard.count("step") >= 3
 
 
-@pytest.mark.parametrize("wrong", [{"progress": "yes"}, {"progress": 1}, {"progress": True, "watcher": NoWatcher()}])
+@pytest.mark.parametrize(
+    "wrong", [{"progress": "yes"}, {"progress": 1}, {"progress": True, "watcher": NoWatcher()}]
+)
 def test_a_wrong_progress_costs_nothing(wrong: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(us.ParameterError, match="progress"):
         small(ledger=tmp_path / "book.jsonl", **wrong)
@@ -126,7 +139,11 @@ def test_piped_python_is_silent_unless_asked(capfd: pytest.CaptureFixture[str]) 
     assert capfd.readouterr() == ("", "")
     small(progress=True)
     out, err = capfd.readouterr()
-    assert out == "" and [line.removesuffix(" …") for line in err.splitlines() if "compiling" not in line] == STAGES
+    assert (
+        out == ""
+        and [line.removesuffix(" …") for line in err.splitlines() if "compiling" not in line]
+        == STAGES
+    )
 
 
 def python(code: str, **more: Any) -> list[str]:
@@ -137,8 +154,21 @@ def on_a_terminal(words: list[str], cache: Path) -> tuple[str, str]:
     """(standard output, what a terminal shows of standard error)."""
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "NUMBA_CACHE_DIR": str(cache), "TERM": "xterm", "COLUMNS": "120"}
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=theirs, stdin=subprocess.DEVNULL, env=environment, text=True) as process:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(SOURCE),
+        "NUMBA_CACHE_DIR": str(cache),
+        "TERM": "xterm",
+        "COLUMNS": "120",
+    }
+    with subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        stdin=subprocess.DEVNULL,
+        env=environment,
+        text=True,
+    ) as process:
         os.close(theirs)
         shown = bytearray()
         with contextlib.suppress(OSError):  # how a terminal says that nobody writes to it any more
@@ -160,14 +190,35 @@ def test_on_a_terminal_there_are_bars_and_compiling_says_so_once(tmp_path: Path)
     assert on_a_terminal(python(RELEASE, more=", progress=False"), tmp_path) == ("", "")
 
 
-def test_the_command_says_one_line_a_stage_into_a_pipe(people: tuple[Path, Path], tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "understudy", "release", str(people[0]), "--schema", str(people[1]), "--epsilon", "1", "--mechanism"]
+def test_the_command_says_one_line_a_stage_into_a_pipe(
+    people: tuple[Path, Path], tmp_path: Path
+) -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "understudy",
+        "release",
+        str(people[0]),
+        "--schema",
+        str(people[1]),
+        "--epsilon",
+        "1",
+        "--mechanism",
+    ]
     words += ["independent", "--ledger", str(tmp_path / "book"), "--out"]
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    plain = subprocess.run([*words, str(tmp_path / "a")], env=environment, capture_output=True, text=True, check=True)
+    plain = subprocess.run(
+        [*words, str(tmp_path / "a")], env=environment, capture_output=True, text=True, check=True
+    )
     lines = [line for line in plain.stderr.splitlines() if "compiling" not in line]
     assert lines == [f"{stage} …" for stage in (*STAGES, "saving")]
-    quiet = subprocess.run([*words, str(tmp_path / "b"), "--json"], env=environment, capture_output=True, text=True, check=True)
+    quiet = subprocess.run(
+        [*words, str(tmp_path / "b"), "--json"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert quiet.stderr == ""
 
 
@@ -197,7 +248,9 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
     yield page
 
 
-def test_in_a_notebook_there_are_bars_on_the_page(notebook: Page, capfd: pytest.CaptureFixture[str]) -> None:
+def test_in_a_notebook_there_are_bars_on_the_page(
+    notebook: Page, capfd: pytest.CaptureFixture[str]
+) -> None:
     small()
     last = notebook.shown[-1]
     assert all(stage in last["text/html"] and stage in last["text/plain"] for stage in STAGES)
@@ -214,7 +267,10 @@ def test_names_are_escaped_on_the_page(notebook: Page) -> None:
         watcher.stage("<b>stage", 2)
         watcher.step("<script>")
         watcher.step("<script>")
-    assert "<script>" not in notebook.shown[-1]["text/html"] and "&lt;script&gt;" in notebook.shown[-1]["text/html"]
+    assert (
+        "<script>" not in notebook.shown[-1]["text/html"]
+        and "&lt;script&gt;" in notebook.shown[-1]["text/html"]
+    )
 
 
 def test_ipython_on_a_terminal_is_no_notebook(monkeypatch: pytest.MonkeyPatch) -> None:

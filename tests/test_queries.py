@@ -18,17 +18,32 @@ from tables import PEOPLE
 from understudy.errors import InputError, SchemaError, WorkloadError
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.marginal import Marginal
-from understudy.queries.symmetric import Literal, Query, Symmetric, all_of, any_of, at_least, parity, read_query
+from understudy.queries.symmetric import (
+    Literal,
+    Query,
+    Symmetric,
+    all_of,
+    any_of,
+    at_least,
+    parity,
+    read_query,
+)
 from understudy.queries.workload import Workload, explicit, marginals, part_from_dict, query_classes
 from understudy.schema import Schema
 from understudy.tally import CodedRows
 
 SCHEMA = Schema.from_domain({"a": 2, "b": 3, "c": 4, "d": 2})
 EVERY_ROW = np.array(list(itertools.product(*map(range, SCHEMA.shape))), np.int32)
-EVERY_CLASS = pytest.mark.parametrize("kind", list(query_classes().values()), ids=list(query_classes()))
-LITERAL = st.integers(0, 3).flatmap(lambda c: st.builds(Literal, st.just(c), st.integers(0, SCHEMA.shape[c] - 1), st.booleans()))
+EVERY_CLASS = pytest.mark.parametrize(
+    "kind", list(query_classes().values()), ids=list(query_classes())
+)
+LITERAL = st.integers(0, 3).flatmap(
+    lambda c: st.builds(Literal, st.just(c), st.integers(0, SCHEMA.shape[c] - 1), st.booleans())
+)
 LITERALS = st.lists(LITERAL, min_size=1, max_size=5)
-ROWS = st.lists(st.tuples(*(st.integers(0, size - 1) for size in SCHEMA.shape)), min_size=1, max_size=12)
+ROWS = st.lists(
+    st.tuples(*(st.integers(0, size - 1) for size in SCHEMA.shape)), min_size=1, max_size=12
+)
 
 
 def holding(literals: list[Literal], row: np.ndarray) -> int:
@@ -36,7 +51,9 @@ def holding(literals: list[Literal], row: np.ndarray) -> int:
 
 
 def counts(part: QueryClass, rows: Any) -> np.ndarray:
-    return part.counts(CodedRows(np.asarray(rows, np.int32).reshape(-1, len(SCHEMA)), SCHEMA.shape)).dense()
+    return part.counts(
+        CodedRows(np.asarray(rows, np.int32).reshape(-1, len(SCHEMA)), SCHEMA.shape)
+    ).dense()
 
 
 def answers(query: Query) -> list[bool]:
@@ -49,7 +66,9 @@ def answers(query: Query) -> list[bool]:
 
 @given(literals=LITERALS, data=st.data())
 @settings(deadline=None, max_examples=25)
-def test_each_shape_of_query_against_brute_force(literals: list[Literal], data: st.DataObject) -> None:
+def test_each_shape_of_query_against_brute_force(
+    literals: list[Literal], data: st.DataObject
+) -> None:
     t = data.draw(st.integers(1, len(literals)))
     held = [holding(literals, row) for row in EVERY_ROW]
     assert answers(all_of(*literals)) == [h == len(literals) for h in held]
@@ -89,7 +108,11 @@ def test_the_cells_of_a_marginal_follow_the_order_of_its_columns() -> None:
 
 def test_the_marginal_of_no_columns_is_the_number_of_rows() -> None:
     part = Marginal.of(SCHEMA, [])
-    assert part.size == 1 and counts(part, EVERY_ROW).tolist() == [48] and part.describe(SCHEMA, 0) == "all rows"
+    assert (
+        part.size == 1
+        and counts(part, EVERY_ROW).tolist() == [48]
+        and part.describe(SCHEMA, 0) == "all rows"
+    )
 
 
 def test_a_marginal_of_unknown_or_repeated_columns_is_refused() -> None:
@@ -100,8 +123,18 @@ def test_a_marginal_of_unknown_or_repeated_columns_is_refused() -> None:
 
 
 def test_queries_are_described_in_words() -> None:
-    batch = Symmetric((all_of(Literal(1, 2), Literal(0, 1, False)), parity(Literal(1, 2)), Query((Literal(0, 0),), (0, 0))))
-    assert [batch.describe(SCHEMA, i) for i in range(3)] == ["2 of (b = 2, a != 1)", "0 of (b = 2)", "none of (a = 0)"]
+    batch = Symmetric(
+        (
+            all_of(Literal(1, 2), Literal(0, 1, False)),
+            parity(Literal(1, 2)),
+            Query((Literal(0, 0),), (0, 0)),
+        )
+    )
+    assert [batch.describe(SCHEMA, i) for i in range(3)] == [
+        "2 of (b = 2, a != 1)",
+        "0 of (b = 2)",
+        "none of (a = 0)",
+    ]
 
 
 # ---------------------------------------------------------------------- every query class
@@ -114,7 +147,9 @@ def examples(kind: type[QueryClass], seed: int) -> list[QueryClass]:
 @EVERY_CLASS
 @given(seed=st.integers(0, 10**6), rows=ROWS)
 @settings(deadline=None, max_examples=20)
-def test_truth_row_by_row_sums_to_the_counts(kind: type[QueryClass], seed: int, rows: list[tuple[int, ...]]) -> None:
+def test_truth_row_by_row_sums_to_the_counts(
+    kind: type[QueryClass], seed: int, rows: list[tuple[int, ...]]
+) -> None:
     for part in examples(kind, seed):
         assert list(part.columns) == sorted(set(part.columns))
         truth = part.truth(np.array(rows, np.int32)[:, list(part.columns)])
@@ -128,7 +163,8 @@ def test_truth_row_by_row_sums_to_the_counts(kind: type[QueryClass], seed: int, 
 def test_no_neighbour_moves_the_counts_further_than_declared(
     kind: type[QueryClass], seed: int, rows: list[tuple[int, ...]], data: st.DataObject
 ) -> None:
-    at, new = data.draw(st.integers(0, len(rows) - 1)), data.draw(st.sampled_from(EVERY_ROW.tolist()))
+    at = data.draw(st.integers(0, len(rows) - 1))
+    new = data.draw(st.sampled_from(EVERY_ROW.tolist()))
     neighbours = {
         Neighbours.REPLACE_ONE: [[*rows[:at], new, *rows[at + 1 :]]],
         Neighbours.ADD_REMOVE_ONE: [[*rows, new], [*rows[:at], *rows[at + 1 :]]],
@@ -142,10 +178,15 @@ def test_no_neighbour_moves_the_counts_further_than_declared(
 
 def test_the_declared_sensitivity_of_a_marginal_is_attained() -> None:
     part = Marginal.of(SCHEMA, ["a", "b"])
-    for relation, table in ((Neighbours.REPLACE_ONE, [[1, 0, 0, 0]]), (Neighbours.ADD_REMOVE_ONE, [])):
+    for relation, table in (
+        (Neighbours.REPLACE_ONE, [[1, 0, 0, 0]]),
+        (Neighbours.ADD_REMOVE_ONE, []),
+    ):
         moved = counts(part, [[0, 0, 0, 0]]) - counts(part, table)
         assert int(moved @ moved) == part.l2_squared(relation)
-    assert Marginal.of(SCHEMA, []).l2_squared(Neighbours.REPLACE_ONE) == 0, "the number of rows is public under replace-one"
+    assert Marginal.of(SCHEMA, []).l2_squared(Neighbours.REPLACE_ONE) == 0, (
+        "the number of rows is public under replace-one"
+    )
 
 
 @EVERY_CLASS
@@ -178,11 +219,17 @@ def test_all_k_way_marginals_are_every_set_of_columns_once(k: int) -> None:
     work = marginals(SCHEMA, k=k)
     assert [part.positions for part in work.marginals] == list(itertools.combinations(range(4), k))
     assert len(work) == math.comb(4, k) and work.cells == work.size
-    assert work.size == sum(math.prod(SCHEMA.shape[c] for c in s) for s in itertools.combinations(range(4), k))
+    assert work.size == sum(
+        math.prod(SCHEMA.shape[c] for c in s) for s in itertools.combinations(range(4), k)
+    )
 
 
-@pytest.mark.parametrize(("k", "size", "seed"), [(1, 3, 0), (2, 10, 7), (3, 64, 0), (3, 5, 2**32 - 1), (5, 64, 1)])
-def test_samples_pick_the_marginals_that_other_tools_pick(k: int, size: int, seed: int, shared: Path) -> None:
+@pytest.mark.parametrize(
+    ("k", "size", "seed"), [(1, 3, 0), (2, 10, 7), (3, 64, 0), (3, 5, 2**32 - 1), (5, 64, 1)]
+)
+def test_samples_pick_the_marginals_that_other_tools_pick(
+    k: int, size: int, seed: int, shared: Path
+) -> None:
     spec = importlib.util.spec_from_file_location("shared_workload", shared / "workload.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -209,7 +256,9 @@ def test_what_people_type_means_what_it_says() -> None:
     assert parsed("1-way + 2-way") == marginals(SCHEMA, k=1).parts + marginals(SCHEMA, k=2).parts
     both = marginals(SCHEMA, k=2, sample=3, seed=1).parts + marginals(SCHEMA, k=2).parts
     assert parsed("2-way:3@1+2-way") == tuple(dict.fromkeys(both))
-    assert set(parsed("2-way:99@5")) == set(parsed("2-way")), "a sample of more than there are is all of them"
+    assert set(parsed("2-way:99@5")) == set(parsed("2-way")), (
+        "a sample of more than there are is all of them"
+    )
 
 
 def test_the_seed_chooses_the_sample() -> None:
@@ -231,7 +280,17 @@ def test_malformed_specifications_are_refused_in_a_sentence(text: str) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"k": 0}, {"k": True}, {"k": 2.0}, {"k": 5}, {"sample": 0}, {"sample": 1.5}, {"seed": -1}, {"seed": 2**32}, {"seed": True}],
+    [
+        {"k": 0},
+        {"k": True},
+        {"k": 2.0},
+        {"k": 5},
+        {"sample": 0},
+        {"sample": 1.5},
+        {"seed": -1},
+        {"seed": 2**32},
+        {"seed": True},
+    ],
 )
 def test_malformed_parameters_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(WorkloadError):
@@ -276,11 +335,25 @@ def test_a_workload_file_lists_marginals_and_queries(tmp_path: Path) -> None:
     assert batch.queries == (
         all_of(Literal(at["city"], 2), Literal(at["smoker"], 1)),
         at_least(2, Literal(at["city"], 4), Literal(at["age"], 3), Literal(at["smoker"], 1, False)),
-        ~any_of(Literal(at["age"], 3), Literal(at["age"], 5), Literal(at["city"], 5), Literal(at["born"], 50)),
-        parity(Literal(at["born"], 15), Literal(at["seen"], 2), Literal(at["grade"], 2), Literal(at["income"], 7)),
+        ~any_of(
+            Literal(at["age"], 3),
+            Literal(at["age"], 5),
+            Literal(at["city"], 5),
+            Literal(at["born"], 50),
+        ),
+        parity(
+            Literal(at["born"], 15),
+            Literal(at["seen"], 2),
+            Literal(at["grade"], 2),
+            Literal(at["income"], 7),
+        ),
     )
     singles, sampled = marginals(PEOPLE, k=1).parts, marginals(PEOPLE, k=2, sample=3, seed=7).parts
-    assert work.parts[:-1] == (*singles, *sampled, Marginal.of(PEOPLE, ["seen", "city"])), "what is listed twice counts once"
+    assert work.parts[:-1] == (
+        *singles,
+        *sampled,
+        Marginal.of(PEOPLE, ["seen", "city"]),
+    ), "what is listed twice counts once"
     assert work.size == work.cells + 4
 
 
@@ -317,8 +390,12 @@ def test_a_workload_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_explicit_lists_are_checked_against_the_schema() -> None:
-    work = explicit(SCHEMA, columns=[["a", "b"], ["c"]], queries=[all_of(Literal(0, 1)), {"any_of": {"b": 2}}])
-    assert work.size == 6 + 4 + 2 and read_query({"any_of": {"b": 2}}, SCHEMA) == any_of(Literal(1, 2))
+    work = explicit(
+        SCHEMA, columns=[["a", "b"], ["c"]], queries=[all_of(Literal(0, 1)), {"any_of": {"b": 2}}]
+    )
+    assert work.size == 6 + 4 + 2 and read_query({"any_of": {"b": 2}}, SCHEMA) == any_of(
+        Literal(1, 2)
+    )
     for bad in (Literal(0, 2), Literal(4, 0), Literal(0, -1), Literal(-1, 0)):
         with pytest.raises(WorkloadError, match="does not have"):
             explicit(SCHEMA, queries=[all_of(bad)])
@@ -328,6 +405,11 @@ def test_explicit_lists_are_checked_against_the_schema() -> None:
 
 def test_workloads_survive_their_plain_form() -> None:
     query = ~parity(Literal(0, 1), Literal(2, 3, False))
-    work = marginals(SCHEMA, k=2, sample=3, seed=1) + explicit(SCHEMA, columns=[["d", "a"]], queries=[query])
+    work = marginals(SCHEMA, k=2, sample=3, seed=1) + explicit(
+        SCHEMA, columns=[["d", "a"]], queries=[query]
+    )
     plain = json.loads(json.dumps(work.to_dict()))
-    assert Workload.from_dict(plain, SCHEMA) == work and Workload.from_dict(plain, SCHEMA).spec == work.spec
+    assert (
+        Workload.from_dict(plain, SCHEMA) == work
+        and Workload.from_dict(plain, SCHEMA).spec == work.spec
+    )

@@ -1,4 +1,6 @@
-"""Relaxed rows: exact expectations and gradients, rounding that keeps them, and the two mechanisms on top."""
+"""Relaxed rows: exact expectations and gradients, rounding that keeps them, and the two mechanisms
+on top.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,30 @@ def chances(schema: Schema, rows: int, seed: int = 0) -> Chances:
 def batches() -> list[QueryClass]:
     """Marginals of 0 to 4 columns, and every symmetric shape, literals of one column included."""
     rng = np.random.default_rng(1)
-    parts: list[QueryClass] = [Marginal.of(FOUR, names) for names in ([], ["d"], ["c", "a"], ["d", "a", "b"], ["b", "d", "a", "c"])]
+    parts: list[QueryClass] = [
+        Marginal.of(FOUR, names)
+        for names in ([], ["d"], ["c", "a"], ["d", "a", "b"], ["b", "d", "a", "c"])
+    ]
     for _ in range(3):
         parts.extend(Symmetric.examples(FOUR, rng))
-    same = [Literal(1, 0), Literal(1, 2), Literal(1, 2, holds=False), Literal(3, 4), Literal(0, 1, holds=False)]
-    parts.append(Symmetric((any_of(*same[:2]), all_of(*same[:2]), parity(*same), at_least(3, *same), ~at_least(2, *same[1:]))))
+    same = [
+        Literal(1, 0),
+        Literal(1, 2),
+        Literal(1, 2, holds=False),
+        Literal(3, 4),
+        Literal(0, 1, holds=False),
+    ]
+    parts.append(
+        Symmetric(
+            (
+                any_of(*same[:2]),
+                all_of(*same[:2]),
+                parity(*same),
+                at_least(3, *same),
+                ~at_least(2, *same[1:]),
+            )
+        )
+    )
     return parts
 
 
@@ -64,14 +85,18 @@ def batches() -> list[QueryClass]:
 @pytest.mark.parametrize("part", batches(), ids=lambda part: part.kind)
 def test_answers_are_expectations_over_all_records(part: QueryClass) -> None:
     at = chances(FOUR, 300)  # more than one group of lanes
-    weights = np.prod([at.column(c)[RECORDS[:, c]].astype(np.float64) for c in range(4)], axis=0).mean(axis=1)
+    weights = np.prod(
+        [at.column(c)[RECORDS[:, c]].astype(np.float64) for c in range(4)], axis=0
+    ).mean(axis=1)
     expected = weights @ part.truth(RECORDS[:, list(part.columns)])
     assert np.allclose(part.relaxed().answers(at), expected, atol=2e-6)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("part", batches(), ids=lambda part: part.kind)
 def test_gradients_are_differences(part: QueryClass) -> None:
-    """Answers are linear in each single chance, so a difference over a step of 1 is the derivative, not near it."""
+    """Answers are linear in each single chance, so a difference over a step of 1 is the derivative,
+    not near it.
+    """
     at, queries = chances(FOUR, 3), part.relaxed()
     assert queries is not None
     slopes = np.random.default_rng(2).normal(size=part.size)
@@ -81,10 +106,14 @@ def test_gradients_are_differences(part: QueryClass) -> None:
     for place in np.ndindex(at.values.shape):
         moved = at.values.copy()
         moved[place] += 1
-        assert gradient[place] == pytest.approx(slopes @ (queries.answers(Chances(moved, at.starts)) - here), abs=2e-5)
+        assert gradient[place] == pytest.approx(
+            slopes @ (queries.answers(Chances(moved, at.starts)) - here), abs=2e-5
+        )
 
 
-def test_answers_do_not_depend_on_how_rows_are_cut_into_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_do_not_depend_on_how_rows_are_cut_into_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     at, part = chances(FOUR, 50), Marginal.of(FOUR, ["b", "d", "a"])
     slopes, whole, cut = np.arange(60.0), np.zeros_like(at.values), np.zeros_like(at.values)
     before = part.relaxed().answers(at)
@@ -111,14 +140,17 @@ def test_sparsemax_is_the_nearest_distribution(scale: float) -> None:
     free = (scale * np.random.default_rng(0).normal(size=(7, 40))).astype(np.float32)
     out = np.empty_like(free)
     sparsemax(free, out)
-    assert np.allclose(out, np.apply_along_axis(by_sorting, 0, free.astype(np.float64)), atol=1e-5 * max(scale, 1))
+    assert np.allclose(
+        out, np.apply_along_axis(by_sorting, 0, free.astype(np.float64)), atol=1e-5 * max(scale, 1)
+    )
     assert np.allclose(out.sum(axis=0), 1, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", PARAMETERISATIONS)
 def test_slopes_of_free_numbers_are_differences(name: str) -> None:
     form, rng = PARAMETERISATIONS[name], np.random.default_rng(3)
-    free, slopes = rng.normal(0, 0.3, (5, 4)).astype(np.float32), rng.normal(size=(5, 4)).astype(np.float32)
+    free = rng.normal(0, 0.3, (5, 4)).astype(np.float32)
+    slopes = rng.normal(size=(5, 4)).astype(np.float32)
 
     def value(of: np.ndarray) -> np.ndarray:
         out = np.empty_like(of)
@@ -147,14 +179,19 @@ def test_rounding_keeps_every_expected_answer_and_evens_out_single_columns() -> 
     assert np.all(np.abs(joint.mean(axis=0) - model.shares(part)) < 4.5 * error + 1e-6)
     single_column = np.array([column.counts(table).dense() for table in tables]) / count
     share = model.shares(column)
-    assert np.all(single_column.var(axis=0) < 0.75 * share * (1 - share) / count)  # independent draws have all of it
+    # independent draws have all of it
+    assert np.all(single_column.var(axis=0) < 0.75 * share * (1 - share) / count)
 
 
 def test_rows_of_any_number() -> None:
     model = Mixture(SMALL, chances(SMALL, 7))
     for count in (1, 6, 7, 100):
         rows = model.rows(count, np.random.default_rng(0))
-        assert rows.shape == (count, 3) and rows.dtype == np.int32 and np.all((rows >= 0) & (rows < SMALL.shape))
+        assert (
+            rows.shape == (count, 3)
+            and rows.dtype == np.int32
+            and np.all((rows >= 0) & (rows < SMALL.shape))
+        )
 
 
 # ---------------------------------------------------------------------- the player
@@ -165,7 +202,12 @@ def test_without_noise_the_answers_are_recovered(parameterisation: str) -> None:
     table = CodedRows(small_table().astype(np.int32), SMALL.shape)
     parts = [
         *marginals(SMALL, k=2),
-        Symmetric((any_of(Literal(0, 1), Literal(0, 2)), ~parity(Literal(1, 1), Literal(2, 0), Literal(0, 0)))),
+        Symmetric(
+            (
+                any_of(Literal(0, 1), Literal(0, 2)),
+                ~parity(Literal(1, 1), Literal(2, 0), Literal(0, 0)),
+            )
+        ),
     ]
     fit = Fit(relaxed_rows=60, parameterisation=parameterisation, rate=None, steps=1000)
     data = RelaxedRows(SMALL, fit, rows=600, rng=np.random.default_rng(0))
@@ -189,31 +231,46 @@ def test_large_batches_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def meter(rho: Fraction, neighbours: Neighbours = Neighbours.REPLACE_ONE) -> Meter:
     source = MemorySource(small_table(), SMALL)
-    return Meter(source, neighbours=neighbours, ledger=ProcessLedger(), play=Cost(rho), certify=rho, label="test")
+    return Meter(
+        source,
+        neighbours=neighbours,
+        ledger=ProcessLedger(),
+        play=Cost(rho),
+        certify=rho,
+        label="test",
+    )
 
 
 def test_rap_charges_half_for_selecting_and_half_for_measuring_each_query() -> None:
     rounds, queries, rho = 3, 4, Fraction(1, 10)
     watched = meter(rho)
     brief = Brief(schema=SMALL, workload=marginals(SMALL, k=2), neighbours=Neighbours.REPLACE_ONE)
-    Rap(rounds=rounds, queries_per_round=queries).play(brief, watched, np.random.default_rng(0), NoWatcher())
+    Rap(rounds=rounds, queries_per_round=queries).play(
+        brief, watched, np.random.default_rng(0), NoWatcher()
+    )
     each = rho / (2 * rounds * queries)
     draws = [event for event in watched.events if isinstance(event, ExponentialDraws)]
     measured = [event for event in watched.events if isinstance(event, DiscreteGaussian)]
     assert len(draws) == len(measured) == rounds and {event.draws for event in draws} == {queries}
     assert 0.99 * each < total_cost(draws).rho / (rounds * queries) <= each
     assert 0.99 * rho / 2 < total_cost(measured).rho <= rho / 2
-    assert all(1 <= event.l2_squared <= queries for event in measured)  # single queries pay for themselves, however they overlap
+    # single queries pay for themselves, however they overlap
+    assert all(1 <= event.l2_squared <= queries for event in measured)
 
 
 def test_the_error_falls_over_the_rounds() -> None:
     work, exact = marginals(SMALL, k=2), CodedRows(small_table().astype(np.int32), SMALL.shape)
     watched, rounds = meter(Fraction(50)), 6
-    query = WorstSeveral(watched, list(work), queries=3, select=watched.left / 12, measure=watched.left / 12)
+    query = WorstSeveral(
+        watched, list(work), queries=3, select=watched.left / 12, measure=watched.left / 12
+    )
     data = RelaxedRows(SMALL, FIT, rows=600, rng=np.random.default_rng(0))
 
     def error() -> float:
-        return max(float(np.abs(data.propose().shares(part) - part.counts(exact).dense() / 600).max()) for part in work)
+        return max(
+            float(np.abs(data.propose().shares(part) - part.counts(exact).dense() / 600).max())
+            for part in work
+        )
 
     errors = [error()]
     for _ in range(rounds):
@@ -227,7 +284,8 @@ def test_a_cell_by_itself_is_counted_like_the_cell() -> None:
     for part in (Marginal.of(SMALL, ["c", "a"]), Marginal.of(SMALL, [])):
         alone = Symmetric(tuple(single(Choice(part, i)) for i in range(part.size)))
         assert np.array_equal(alone.counts(table).dense(), part.counts(table).dense())
-        assert alone.l2_squared(Neighbours.REPLACE_ONE) == part.size  # the paper's charge: every query for itself
+        # the paper's charge: every query for itself
+        assert alone.l2_squared(Neighbours.REPLACE_ONE) == part.size
 
 
 def test_projection_pays_one_sensitivity_for_a_whole_marginal() -> None:
@@ -253,25 +311,48 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("mechanism", "kind", "words"), REFUSED)
-def test_refusals_come_before_any_charge(mechanism: us.Mechanism, kind: type[Exception], words: str) -> None:
+def test_refusals_come_before_any_charge(
+    mechanism: us.Mechanism, kind: type[Exception], words: str
+) -> None:
     ledger = ProcessLedger()
     with pytest.raises(kind, match=words):
-        us.release(small_table(), schema=SMALL, workload=marginals(SMALL, k=2), epsilon=1, mechanism=mechanism, ledger=ledger)
+        us.release(
+            small_table(),
+            schema=SMALL,
+            workload=marginals(SMALL, k=2),
+            epsilon=1,
+            mechanism=mechanism,
+            ledger=ledger,
+        )
     assert not ledger.state.charges
 
 
 def test_too_wide_a_table_and_too_large_a_marginal_are_refused() -> None:
     wide = Schema.from_domain({"a": 200_000, "b": 200})
-    for work, words in ((explicit(wide, columns=[["b"]]), "relaxed rows"), (explicit(wide, columns=[["a", "b"]]), "cells")):
-        fit = Fit(relaxed_rows=200 if words != "cells" else 10, parameterisation="softmax", rate=None, steps=1)
+    for work, words in (
+        (explicit(wide, columns=[["b"]]), "relaxed rows"),
+        (explicit(wide, columns=[["a", "b"]]), "cells"),
+    ):
+        fit = Fit(
+            relaxed_rows=200 if words != "cells" else 10,
+            parameterisation="softmax",
+            rate=None,
+            steps=1,
+        )
         with pytest.raises(us.NotSupported, match=words):
             fit.check("rap", work)
 
 
 @pytest.mark.parametrize("mechanism", ["rap", "projection"])
 def test_released_with_queries_saved_and_verified(mechanism: str, tmp_path: Path) -> None:
-    work = explicit(SMALL, columns=[["a", "b"]], queries=[any_of(Literal(0, 0), Literal(2, 1)), parity(Literal(0, 0), Literal(1, 1))])
-    made = us.release(small_table(), schema=SMALL, workload=work, epsilon=5, mechanism=mechanism, seed=1)
+    work = explicit(
+        SMALL,
+        columns=[["a", "b"]],
+        queries=[any_of(Literal(0, 0), Literal(2, 1)), parity(Literal(0, 0), Literal(1, 1))],
+    )
+    made = us.release(
+        small_table(), schema=SMALL, workload=work, epsilon=5, mechanism=mechanism, seed=1
+    )
     made.save(tmp_path / "bundle")
     assert unsound(tmp_path / "bundle") == []
     assert made.certificate.alpha < 0.5

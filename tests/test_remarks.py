@@ -29,7 +29,9 @@ NAMES = ["red", "blue", "green", "grey"]
 def column(kind: str, settings: dict[str, Any] | None = None, **constraints: Any) -> us.Schema:
     """A schema of the column ``x`` alone."""
     field = {"name": "x", "type": kind, "constraints": constraints}
-    return us.Schema.from_dict({"fields": [field], "understudy": {"columns": {"x": settings or {}}}})
+    return us.Schema.from_dict(
+        {"fields": [field], "understudy": {"columns": {"x": settings or {}}}}
+    )
 
 
 def mixed(*parts: tuple[float, list[Any]]) -> list[Any]:
@@ -81,7 +83,13 @@ TRAPS: dict[str, tuple[us.Schema, list[Any], str, float, str]] = {
 
 
 def released(schema: us.Schema, cells: list[Any], **how: Any) -> us.Release:
-    asked: dict[str, Any] = {"epsilon": 1, "workload": "1-way", "mechanism": "independent", "delta": 1e-9, **how}
+    asked: dict[str, Any] = {
+        "epsilon": 1,
+        "workload": "1-way",
+        "mechanism": "independent",
+        "delta": 1e-9,
+        **how,
+    }
     return us.release(pd.DataFrame({"x": pd.Series(cells, dtype=object)}), schema=schema, **asked)
 
 
@@ -100,20 +108,33 @@ def test_each_trap_is_remarked_on(trap: str, neighbours: str) -> None:
 def test_the_same_columns_read_well_are_not(trap: str) -> None:
     schema = TRAPS[trap][0]
     every = range(schema.columns[0].values)
-    cells = schema.decode(np.array([[code] for code in every]), np.random.default_rng(0))["x"].to_pylist()
+    cells = schema.decode(np.array([[code] for code in every]), np.random.default_rng(0))[
+        "x"
+    ].to_pylist()
     assert released(schema, mixed((1.0, cells))).remarks == ()
 
 
 def test_the_demo_is_read_well() -> None:
-    assert us.release(demo.population(), schema=demo.schema(), epsilon=1, workload="1-way").remarks == ()
+    assert (
+        us.release(demo.population(), schema=demo.schema(), epsilon=1, workload="1-way").remarks
+        == ()
+    )
 
 
 def test_noise_alone_is_no_reason_for_a_remark() -> None:
     """Forty columns with a little less than what is remarkable: noise lifts many of them above it."""
     fields = [{"name": f"c{i}", "type": "boolean"} for i in range(40)]
-    schema = us.Schema.from_dict({"fields": fields, "understudy": {"columns": {f["name"]: MISSING for f in fields}}})
+    schema = us.Schema.from_dict(
+        {"fields": fields, "understudy": {"columns": {f["name"]: MISSING for f in fields}}}
+    )
     cells = [*[""] * 109, *["yes", "no"] * 495, "yes"]  # 9.9% of them are missing
-    made = us.release(pd.DataFrame({f["name"]: cells for f in fields}), schema=schema, epsilon=1, mechanism="independent", workload="1-way")
+    made = us.release(
+        pd.DataFrame({f["name"]: cells for f in fields}),
+        schema=schema,
+        epsilon=1,
+        mechanism="independent",
+        workload="1-way",
+    )
     singles = single_columns(made, noisy_tables(made))
     assert len(singles) == 40 and sum(single.shares[2] > 0.1 for single in singles) > 2
     assert made.remarks == ()
@@ -129,16 +150,39 @@ def test_few_people_and_much_noise_say_nothing(people: int, epsilon: float) -> N
 
 @pytest.mark.parametrize(
     ("mechanism", "parameters"),
-    [("arp", {}), ("matrix", {}), ("projection", {"steps": 50}), ("dualquery", {}), ("fem", {"rounds": 20, "samples": 20})],
+    [
+        ("arp", {}),
+        ("matrix", {}),
+        ("projection", {"steps": 50}),
+        ("dualquery", {}),
+        ("fem", {"rounds": 20, "samples": 20}),
+    ],
 )
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove-one"])
-def test_every_kind_of_mechanism_has_them(mechanism: str, parameters: dict[str, Any], neighbours: str) -> None:
-    """Measured alone, as residuals, in wider tables only, or not at all: then the rows speak, as far as the certificate does."""
+def test_every_kind_of_mechanism_has_them(
+    mechanism: str, parameters: dict[str, Any], neighbours: str
+) -> None:
+    """Measured alone, as residuals, in wider tables only, or not at all: then the rows speak, as
+    far as the certificate does.
+    """
     schema = us.Schema((*column("boolean", MISSING), us.Boolean(name="y"), us.Boolean(name="z")))
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"x": rng.choice(["ja", "nein", "nein", "yes"], 4000), "y": rng.random(4000) < 0.5, "z": rng.random(4000) < 0.5})
+    frame = pd.DataFrame(
+        {
+            "x": rng.choice(["ja", "nein", "nein", "yes"], 4000),
+            "y": rng.random(4000) < 0.5,
+            "z": rng.random(4000) < 0.5,
+        }
+    )
     made = us.release(
-        frame, schema=schema, epsilon=2, delta=1e-9, mechanism=mechanism, parameters=parameters, neighbours=neighbours, workload="2-way"
+        frame,
+        schema=schema,
+        epsilon=2,
+        delta=1e-9,
+        mechanism=mechanism,
+        parameters=parameters,
+        neighbours=neighbours,
+        workload="2-way",
     )
     assert [(remark.column, remark.about) for remark in made.remarks] == [("x", "missing")]
     assert made.remarks[0].share == pytest.approx(0.75, abs=0.2)
@@ -155,8 +199,16 @@ def test_items_that_nobody_has_are_remarked_on() -> None:
     pairs = pd.DataFrame({"row": np.arange(5000), "item": ["Bread", "Milk"] * 2500})
     schema = us.Schema.items(["bread", "milk", "tea"])
     made = us.release(pairs, schema=schema, epsilon=1, workload="1-way", mechanism="independent")
-    assert [remark.about for remark in made.remarks] == ["no items"] and "spelt" in made.remarks[0].advice
-    well = us.release(pairs.assign(item=pairs["item"].str.lower()), schema=schema, epsilon=1, workload="1-way", mechanism="independent")
+    assert [remark.about for remark in made.remarks] == ["no items"] and "spelt" in made.remarks[
+        0
+    ].advice
+    well = us.release(
+        pairs.assign(item=pairs["item"].str.lower()),
+        schema=schema,
+        epsilon=1,
+        workload="1-way",
+        mechanism="independent",
+    )
     assert well.remarks == ()
 
 
@@ -164,8 +216,19 @@ def test_remarks_are_in_the_summary_the_report_and_the_json(tmp_path: Path) -> N
     schema, cells, *_ = TRAPS["dates that are not ISO"]
     pd.DataFrame({"x": cells}).to_csv(tmp_path / "t.csv", index=False)
     schema.save(tmp_path / "schema.json")
-    words = ["release", str(tmp_path / "t.csv"), "--schema", str(tmp_path / "schema.json"), "--epsilon", "1", "--workload", "1-way"]
-    told = json.loads(CliRunner().invoke(main, [*words, "--out", str(tmp_path / "a"), "--json"]).stdout)
+    words = [
+        "release",
+        str(tmp_path / "t.csv"),
+        "--schema",
+        str(tmp_path / "schema.json"),
+        "--epsilon",
+        "1",
+        "--workload",
+        "1-way",
+    ]
+    told = json.loads(
+        CliRunner().invoke(main, [*words, "--out", str(tmp_path / "a"), "--json"]).stdout
+    )
     (remark,) = us.Release.load(tmp_path / "a").remarks  # from the folder alone
     assert told["remarks"] == [vars(remark)]
     said = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "b")]).stdout
@@ -176,25 +239,47 @@ def test_remarks_are_in_the_summary_the_report_and_the_json(tmp_path: Path) -> N
     assert all(check.holds for check in us.verify(tmp_path / "b"))
 
 
-def test_a_first_value_that_unread_cells_join_is_asked_about_in_spite_of_much_noise(tmp_path: Path) -> None:
+def test_a_first_value_that_unread_cells_join_is_asked_about_in_spite_of_much_noise(
+    tmp_path: Path,
+) -> None:
     """Eleven columns share the budget, so that no certainty is left; a question needs less."""
     rng, people = np.random.default_rng(0), 3500
     flags = [f"c{i}" for i in range(9)]
     fields = [{"name": name, "type": "boolean"} for name in ("smoker", *flags)]
     fields.append({"name": "sex", "type": "string", "constraints": {"enum": ["female", "male"]}})
-    schema = us.Schema.from_dict({"fields": fields, "understudy": {"columns": dict.fromkeys(flags, MISSING)}})
+    schema = us.Schema.from_dict(
+        {"fields": fields, "understudy": {"columns": dict.fromkeys(flags, MISSING)}}
+    )
     table = pd.DataFrame({name: rng.choice(["yes", "no"], people) for name in flags})
-    table["smoker"], table["sex"] = rng.choice(["ja", "nein"], people), rng.choice(["female", "Female", "male"], people)
+    table["smoker"], table["sex"] = (
+        rng.choice(["ja", "nein"], people),
+        rng.choice(["female", "Female", "male"], people),
+    )
     table.to_csv(tmp_path / "t.csv", index=False)
     schema.save(tmp_path / "schema.json")
-    words = ["release", str(tmp_path / "t.csv"), "--schema", str(tmp_path / "schema.json"), "--epsilon", "1"]
+    words = [
+        "release",
+        str(tmp_path / "t.csv"),
+        "--schema",
+        str(tmp_path / "schema.json"),
+        "--epsilon",
+        "1",
+    ]
     said = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "r")]).stdout
     (remark,) = us.Release.load(tmp_path / "r").remarks
-    assert (remark.column, remark.about) == ("smoker", "one value") and "count as it" in remark.advice
+    assert (remark.column, remark.about) == (
+        "smoker",
+        "one value",
+    ) and "count as it" in remark.advice
     assert str(remark) in said
-    joining = "smoker, sex: cells that are missing or not listed count as the first value (false, female)."
+    joining = (
+        "smoker, sex: cells that are missing or not listed count as the first value (false,"
+        " female)."
+    )
     assert said.count(joining) == 1 and text_of(tmp_path / "r").count(joining) == 1
-    told = json.loads(CliRunner().invoke(main, [*words, "--out", str(tmp_path / "s"), "--json"]).stdout)
+    told = json.loads(
+        CliRunner().invoke(main, [*words, "--out", str(tmp_path / "s"), "--json"]).stdout
+    )
     assert told["joins_first"] == {"smoker": "false", "sex": "female"}
 
 
@@ -203,9 +288,14 @@ def test_a_first_value_that_unread_cells_join_is_asked_about_in_spite_of_much_no
     (0.96, 0.001, "x: is nearly everybody false (96%)?"), (0.94, 0.001, ""), (1.0, 0.05, ""),
 ])  # fmt: skip
 def test_what_is_less_sure_is_a_question(share: float, noise: float, sentence: str) -> None:
-    for kind, said in ((us.Boolean(name="x"), sentence), (us.Boolean(name="x", other=True), sentence if "one value" in sentence else "")):
+    for kind, said in (
+        (us.Boolean(name="x"), sentence),
+        (us.Boolean(name="x", other=True), sentence if "one value" in sentence else ""),
+    ):
         shares = np.array([share, *[0.0] * (kind.size - 1)])
-        assert [told.sentence for told in _about(kind, Single(0, shares, noise, 0.0), True)] == ([said] if said else [])
+        assert [told.sentence for told in _about(kind, Single(0, shares, noise, 0.0), True)] == (
+            [said] if said else []
+        )
     assert not _about(us.Boolean(name="x"), Single(0, np.array([0.96, 0.04]), 0.001, 0.0), False)
 
 
@@ -218,7 +308,12 @@ def test_codes_are_not_said_to_join_the_first(tmp_path: Path) -> None:
 
 
 def text_of(folder: Path) -> str:
-    page = re.sub(r"<(style|svg).*?</\1>", "", (folder / "report.html").read_text(encoding="utf-8"), flags=re.S)
+    page = re.sub(
+        r"<(style|svg).*?</\1>",
+        "",
+        (folder / "report.html").read_text(encoding="utf-8"),
+        flags=re.S,
+    )
     return " ".join(html.unescape(re.sub(r"<[^>]+>", "", page)).split())
 
 
@@ -228,7 +323,11 @@ def text_of(folder: Path) -> str:
 def test_a_certificate_counts_people_and_shares() -> None:
     public = us.Certificate(0.008876, 0.95, 800, 20.0, 101_766, 0.0, 5_000)
     assert public.people == 904
-    assert str(public) == "With 95% confidence, each of the 5,000 answers is off by at most 904 of 101,766 people (0.888% of all rows)."
+    assert (
+        str(public)
+        == "With 95% confidence, each of the 5,000 answers is off by at most 904 of 101,766 people"
+        " (0.888% of all rows)."
+    )
     private = us.Certificate(0.008876, 0.95, 800, 20.0, 101_766, 3.0, 5_000)
     assert "at most about 904 of about 101,766 people" in str(private)
     assert "Nothing can be said" in str(us.Certificate(1.0, 0.95, 800, 20.0, 500, 0.0, 5_000))
@@ -236,7 +335,9 @@ def test_a_certificate_counts_people_and_shares() -> None:
 
 @pytest.fixture(scope="module")
 def made() -> us.Release:
-    return us.release(small_table(4000), schema=SMALL, epsilon=1, workload="2-way", mechanism="gaussian")
+    return us.release(
+        small_table(4000), schema=SMALL, epsilon=1, workload="2-way", mechanism="gaussian"
+    )
 
 
 def of(made: us.Release, rows: np.ndarray, alpha: float) -> us.Release:
@@ -260,23 +361,44 @@ def test_groups_smaller_than_the_bound_are_named(made: us.Release, tmp_path: Pat
 
 def test_the_report_says_in_people_how_far_off_answers_are(tmp_path: Path) -> None:
     for neighbours, about in (("replace-one", ""), ("add-remove-one", "about ")):
-        made = us.release(small_table(3000), schema=SMALL, epsilon=1, delta=1e-8, neighbours=neighbours, mechanism="gaussian")
+        made = us.release(
+            small_table(3000),
+            schema=SMALL,
+            epsilon=1,
+            delta=1e-8,
+            neighbours=neighbours,
+            mechanism="gaussian",
+        )
         page = text_of(made.save(tmp_path / neighbours))
         people, rows = made.certificate.people, made.certificate.rows
         assert f"Every answer is off by at most{about}{people:,} people" in page
-        assert f"of {about}{rows:,}, which is " in page and "% of all rows, with 95% confidence" in page
+        assert (
+            f"of {about}{rows:,}, which is " in page
+            and "% of all rows, with 95% confidence" in page
+        )
         assert "within" not in page
 
 
 def test_the_report_says_what_became_of_cells_that_do_not_fit(tmp_path: Path) -> None:
-    named = {"none": {}, "missing": MISSING, "other": {"other": True}, "both": {**MISSING, "other": True}}
-    fields = [{"name": name, "type": "string", "constraints": {"enum": ["m", "f"]}} for name in named]
+    named = {
+        "none": {},
+        "missing": MISSING,
+        "other": {"other": True},
+        "both": {**MISSING, "other": True},
+    }
+    fields = [
+        {"name": name, "type": "string", "constraints": {"enum": ["m", "f"]}} for name in named
+    ]
     fields.append({"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}})
-    schema = us.Schema.from_dict({"fields": fields, "understudy": {"columns": {**named, "age": {"bins": 2}}}})
+    schema = us.Schema.from_dict(
+        {"fields": fields, "understudy": {"columns": {**named, "age": {"bins": 2}}}}
+    )
     table = pd.DataFrame({**dict.fromkeys(named, ["m", "f"] * 50), "age": range(100)})
     made = us.release(table, schema=schema, epsilon=1, mechanism="independent", workload="1-way")
     page = (made.save(tmp_path / "r") / "report.html").read_text(encoding="utf-8")
-    rows = [tuple(re.findall(r"<td>(.*?)</td>", row)) for row in re.findall(r"<tr>(.*?)</tr>", page)]
+    rows = [
+        tuple(re.findall(r"<td>(.*?)</td>", row)) for row in re.findall(r"<tr>(.*?)</tr>", page)
+    ]
     told = {row[0]: row[1:] for row in rows if len(row) == 4}
     assert told == {
         "none": ("m, its first value", "m, its first value", "–"),
@@ -288,21 +410,43 @@ def test_the_report_says_what_became_of_cells_that_do_not_fit(tmp_path: Path) ->
     # and that is what the schema does
     for name, (missing, unlisted, _) in list(told.items())[:4]:
         read = us.Schema((schema[name],)).encode(pa.table({name: ["", "x"]}))
-        assert [schema[name].label(int(code)) for code in read[:, 0]] == [missing.split(",")[0], unlisted.split(",")[0]]
+        assert [schema[name].label(int(code)) for code in read[:, 0]] == [
+            missing.split(",")[0],
+            unlisted.split(",")[0],
+        ]
 
 
 def test_numbers_for_people_have_few_digits(tmp_path: Path) -> None:
     pd.DataFrame(small_table(777), columns=list("abc")).to_csv(tmp_path / "t.csv", index=False)
     (tmp_path / "schema.json").write_text(json.dumps({"a": 3, "b": 4, "c": 2}))
-    words = ["release", str(tmp_path / "t.csv"), "--schema", str(tmp_path / "schema.json"), "--epsilon", "1/3", "--mechanism", "dualquery"]
+    words = [
+        "release",
+        str(tmp_path / "t.csv"),
+        "--schema",
+        str(tmp_path / "schema.json"),
+        "--epsilon",
+        "1/3",
+        "--mechanism",
+        "dualquery",
+    ]
     said = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "r")])
     assert said.exit_code == 0, said.output
     pages = [
         said.output,
-        *(CliRunner().invoke(main, w).stdout for w in (["verify", str(tmp_path / "r")], ["budget", str(tmp_path / "t.csv")])),
+        *(
+            CliRunner().invoke(main, w).stdout
+            for w in (["verify", str(tmp_path / "r")], ["budget", str(tmp_path / "t.csv")])
+        ),
     ]
     for page in [*pages, us.Release.load(tmp_path / "r").summary, text_of(tmp_path / "r")]:
         numbers = re.findall(r"\d+\.\d+", page.replace(str(tmp_path), ""))
-        assert numbers and max(len(number.replace(".", "").lstrip("0")) for number in numbers) <= 6, page
-    exact = json.loads(CliRunner().invoke(main, [*words, "--out", str(tmp_path / "s"), "--json"]).stdout)
-    assert exact["delta"] == 1 / 777**2 and exact["alpha_people"] == us.Release.load(tmp_path / "s").certificate.people
+        assert (
+            numbers and max(len(number.replace(".", "").lstrip("0")) for number in numbers) <= 6
+        ), page
+    exact = json.loads(
+        CliRunner().invoke(main, [*words, "--out", str(tmp_path / "s"), "--json"]).stdout
+    )
+    assert (
+        exact["delta"] == 1 / 777**2
+        and exact["alpha_people"] == us.Release.load(tmp_path / "s").certificate.people
+    )

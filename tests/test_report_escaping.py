@@ -41,7 +41,9 @@ MAY_HOLD_TEXT = {"title", "aria-label"}
 
 @dataclass(frozen=True, kw_only=True)
 class Named(us.Mechanism):
-    """Measures single columns and all pairs, and has something unpleasant wherever words of its own are shown."""
+    """Measures single columns and all pairs, and has something unpleasant wherever words of its own
+    are shown.
+    """
 
     name: ClassVar[str] = NASTY[0]
     summary: ClassVar[str] = NASTY[1]
@@ -52,7 +54,9 @@ class Named(us.Mechanism):
     def check(self, brief: Brief) -> None:
         """Anything."""
 
-    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
+    def play(
+        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+    ) -> Played:
         ways = meter.measure_all(one_way(brief.schema), rho=meter.left / 2)
         pairs = meter.measure_all(list(brief.workload.marginals), rho=meter.left)
         data = Product(brief.schema, meter.rows)
@@ -61,7 +65,9 @@ class Named(us.Mechanism):
 
 
 def schema_of(words: tuple[str, ...]) -> us.Schema:
-    """Columns and categories of every word: few and many values, so that every kind of label is drawn."""
+    """Columns and categories of every word: few and many values, so that every kind of label is
+    drawn.
+    """
     many = [f"{word}{i}" for i in range(4) for word in words]
     lists = [list(words), list(reversed(words)), many[:20], *[["yes", word] for word in words]]
     fields = [
@@ -75,7 +81,9 @@ def schema_of(words: tuple[str, ...]) -> us.Schema:
         for i, e in enumerate(lists)
     ]
     block = {"columns": {fields[0]["name"]: {"missing": True, "other": True}}}
-    return us.Schema.from_dict({"title": words[0], "description": words[9], "fields": fields, "understudy": block})
+    return us.Schema.from_dict(
+        {"title": words[0], "description": words[9], "fields": fields, "understudy": block}
+    )
 
 
 def innocent(text: str) -> str:
@@ -84,13 +92,23 @@ def innocent(text: str) -> str:
 
 
 def manifest_of(manifest: Any, change: Any, key: str = "") -> Any:
-    """The manifest with every text in it changed, down to names of parameters; numbers that the report computes with stay."""
+    """The manifest with every text in it changed, down to names of parameters; numbers that the
+    report computes with stay.
+    """
     if isinstance(manifest, dict):
         renamed = key in ("parameters", "played")
-        return {change(k) if renamed else k: v if k == "budget" else manifest_of(v, change, k) for k, v in manifest.items()}
+        return {
+            change(k) if renamed else k: v if k == "budget" else manifest_of(v, change, k)
+            for k, v in manifest.items()
+        }
     if isinstance(manifest, list):
         return [manifest_of(entry, change, key) for entry in manifest]
-    return change(manifest) if isinstance(manifest, str) and key not in ("event", "sigma_squared", "epsilon", "rho", "delta") else manifest
+    return (
+        change(manifest)
+        if isinstance(manifest, str)
+        and key not in ("event", "sigma_squared", "epsilon", "rho", "delta")
+        else manifest
+    )
 
 
 class Skeleton(HTMLParser):
@@ -104,7 +122,9 @@ class Skeleton(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.bones.append((tag, *((name, None if name in MAY_HOLD_TEXT else value) for name, value in attrs)))
+        self.bones.append(
+            (tag, *((name, None if name in MAY_HOLD_TEXT else value) for name, value in attrs))
+        )
         self.texts.extend(value or "" for name, value in attrs if name in MAY_HOLD_TEXT)
 
     def handle_endtag(self, tag: str) -> None:
@@ -132,26 +152,65 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> tuple[us.Release, us.R
     schema, plain = schema_of(NASTY), schema_of(tuple(map(innocent, NASTY)))
     rows = np.random.default_rng(0).integers(0, schema.shape, (300, len(schema)))
     table = schema.decode(rows, np.random.default_rng(0))
-    book = tmp_path_factory.mktemp("ledger") / "<img src=x onerror=alert(6)> & {{ 7 }}\u202e.ledger.jsonl"
+    book = (
+        tmp_path_factory.mktemp("ledger")
+        / "<img src=x onerror=alert(6)> & {{ 7 }}\u202e.ledger.jsonl"
+    )
     work = us.explicit(schema, columns=[schema.names[:2], schema.names[1:3]])
-    made = us.release(table, schema=schema, workload=work, epsilon=1, mechanism=Named(), ledger=book)
+    made = us.release(
+        table, schema=schema, workload=work, epsilon=1, mechanism=Named(), ledger=book
+    )
     steps = iter(range(10**6))
-    nasty = replace(made, manifest=manifest_of(made.manifest, lambda text: f"{NASTY[next(steps) % len(NASTY)]} {text}"))
+    nasty = replace(
+        made,
+        manifest=manifest_of(
+            made.manifest, lambda text: f"{NASTY[next(steps) % len(NASTY)]} {text}"
+        ),
+    )
     for event in nasty.manifest["events"]:
         event["what"] = event["what"].replace(" ", "\u00a0")  # its first word names a step
     asked = us.explicit(plain, columns=[plain.names[:2], plain.names[1:3]])
-    same = replace(nasty, schema=plain, workload=asked, synthetic=plain.decode(made.codes, np.random.default_rng(0)))
+    same = replace(
+        nasty,
+        schema=plain,
+        workload=asked,
+        synthetic=plain.decode(made.codes, np.random.default_rng(0)),
+    )
     return nasty, replace(same, manifest=manifest_of(nasty.manifest, innocent))
 
 
-def test_no_text_of_the_users_becomes_markup(releases: tuple[us.Release, us.Release], battery: Callable[[str, int, str], None]) -> None:
+def test_no_text_of_the_users_becomes_markup(
+    releases: tuple[us.Release, us.Release], battery: Callable[[str, int, str], None]
+) -> None:
     nasty, harmless = (Skeleton(report.render_report(made)) for made in releases)
     assert len(nasty.bones) > 500 and nasty.bones == harmless.bones
     tags = {bone[0] for bone in nasty.bones}
-    names = {attribute[0] for bone in nasty.bones for attribute in bone[1:] if isinstance(attribute, tuple)}
-    assert not tags & {"script", "img", "iframe", "a", "form", "input", "base", "link", "object", "i", "comment", "instruction"}
-    assert not names & {"href", "src", "action", "xlink:href"} and not any(name.startswith("on") for name in names)
-    battery("web page", len(NASTY), "texts with markup in every place of a report: none becomes markup")
+    names = {
+        attribute[0]
+        for bone in nasty.bones
+        for attribute in bone[1:]
+        if isinstance(attribute, tuple)
+    }
+    assert not tags & {
+        "script",
+        "img",
+        "iframe",
+        "a",
+        "form",
+        "input",
+        "base",
+        "link",
+        "object",
+        "i",
+        "comment",
+        "instruction",
+    }
+    assert not names & {"href", "src", "action", "xlink:href"} and not any(
+        name.startswith("on") for name in names
+    )
+    battery(
+        "web page", len(NASTY), "texts with markup in every place of a report: none becomes markup"
+    )
 
 
 def test_every_text_is_shown_as_it_is(releases: tuple[us.Release, us.Release]) -> None:
@@ -164,9 +223,21 @@ def test_every_text_is_shown_as_it_is(releases: tuple[us.Release, us.Release]) -
         manifest["neighbours"],
         *(manifest["mechanism"][k] for k in ("name", "reference", "why")),
     ]
-    told += [manifest["mechanism"]["conditional_on"], *manifest["mechanism"]["parameters"], *manifest["mechanism"]["played"]]
-    told += [manifest["workload"]["spec"] or "list", *made.schema.names[:3], *made.schema.columns[0].labels]
-    told += [" ".join(text.split()) for column in made.schema for text in (column.title, column.description)]
+    told += [
+        manifest["mechanism"]["conditional_on"],
+        *manifest["mechanism"]["parameters"],
+        *manifest["mechanism"]["played"],
+    ]
+    told += [
+        manifest["workload"]["spec"] or "list",
+        *made.schema.names[:3],
+        *made.schema.columns[0].labels,
+    ]
+    told += [
+        " ".join(text.split())
+        for column in made.schema
+        for text in (column.title, column.description)
+    ]
     told += [made.schema.title, " ".join(made.schema.description.split())]
     for text in told:
         assert report._visible(text) in shown, text
@@ -174,12 +245,19 @@ def test_every_text_is_shown_as_it_is(releases: tuple[us.Release, us.Release]) -
 
 def test_nothing_in_the_page_hides_or_reorders(releases: tuple[us.Release, us.Release]) -> None:
     page = report.render_report(releases[0])
-    assert not report.UNSEEN.search(page.replace("\n", "")) and "hid⟨U+202E⟩den⟨U+2066⟩⟨U+200F⟩ ⟨U+0000⟩⟨U+001B⟩[31m" in page
+    assert (
+        not report.UNSEEN.search(page.replace("\n", ""))
+        and "hid⟨U+202E⟩den⟨U+2066⟩⟨U+200F⟩ ⟨U+0000⟩⟨U+001B⟩[31m" in page
+    )
 
 
-def test_without_escaping_this_is_noticed(releases: tuple[us.Release, us.Release], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_escaping_this_is_noticed(
+    releases: tuple[us.Release, us.Release], monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = jinja2.Environment
-    monkeypatch.setattr(jinja2, "Environment", lambda **options: real(**{**options, "autoescape": False}))
+    monkeypatch.setattr(
+        jinja2, "Environment", lambda **options: real(**{**options, "autoescape": False})
+    )
     page, harmless = (report.render_report(made) for made in releases)
     try:
         bones = Skeleton(page).bones
@@ -198,13 +276,22 @@ def test_the_template_has_no_way_around_escaping() -> None:
 def test_a_ledger_whose_name_is_not_text_does_not_lose_a_release(tmp_path: Path) -> None:
     """The name comes from the file system and goes into the manifest, after the budget is spent."""
     book = tmp_path / "led\udcff.ledger.jsonl"
-    made = us.release(np.zeros((50, 2), int), schema={"a": 2, "b": 2}, workload="1-way", epsilon=1, mechanism="independent", ledger=book)
+    made = us.release(
+        np.zeros((50, 2), int),
+        schema={"a": 2, "b": 2},
+        workload="1-way",
+        epsilon=1,
+        mechanism="independent",
+        ledger=book,
+    )
     folder = made.save(tmp_path / "out")
     assert made.manifest["ledger"] == "led\\udcff.ledger.jsonl" and book.exists()
     assert unsound(folder) == []
 
 
-def test_a_schema_that_cannot_be_written_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+def test_a_schema_that_cannot_be_written_is_refused_before_anything_is_spent(
+    tmp_path: Path,
+) -> None:
     book = tmp_path / "t.ledger.jsonl"
     schema = us.Schema.from_domain({"a\ud800": 2, "b": 2})
     with pytest.raises(us.SchemaError, match="UTF-8"):
@@ -212,5 +299,7 @@ def test_a_schema_that_cannot_be_written_is_refused_before_anything_is_spent(tmp
     with pytest.raises(us.SchemaError, match="UTF-8"):
         us.learn(np.zeros((50, 2), int), schema=schema, label="b", epsilon=1, ledger=book)
     with pytest.raises(us.SchemaError, match="UTF-8"):
-        us.Schema.from_dict({"fields": [{"name": "a", "type": "string", "constraints": {"enum": ["x", "\udfff"]}}]})
+        us.Schema.from_dict(
+            {"fields": [{"name": "a", "type": "string", "constraints": {"enum": ["x", "\udfff"]}}]}
+        )
     assert not book.exists()

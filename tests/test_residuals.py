@@ -45,11 +45,21 @@ def moves(parts: Sequence[Marginal], sizes: Sequence[int], relation: Neighbours)
     records = list(itertools.product(*(range(size) for size in sizes)))
     columns = []
     for record in records:
-        cells = [np.ravel_multi_index([record[p] for p in part.positions], part.shape) if part.positions else 0 for part in parts]
+        cells = [
+            (
+                np.ravel_multi_index([record[p] for p in part.positions], part.shape)
+                if part.positions
+                else 0
+            )
+            for part in parts
+        ]
         columns.append([xi(part.shape)[:, cell] for part, cell in zip(parts, cells, strict=True)])
     if relation is ADD:
         return [[int(c @ c) for c in column] for column in columns]
-    return [[int((a - b) @ (a - b)) for a, b in zip(u, v, strict=True)] for u, v in itertools.combinations(columns, 2)]
+    return [
+        [int((a - b) @ (a - b)) for a, b in zip(u, v, strict=True)]
+        for u, v in itertools.combinations(columns, 2)
+    ]
 
 
 def test_the_contrast_is_the_matrix_of_the_proof() -> None:
@@ -64,21 +74,31 @@ def test_contrasts_of_narrow_tables_do_not_wrap() -> None:
         table = np.zeros(1000, np.int32)
         table[0] = 2**31 - 1
         found = contrast(table, shape)
-        assert found.dtype == np.int64 and np.array_equal(found, contrast(table.astype(np.int64), shape))
+        assert found.dtype == np.int64 and np.array_equal(
+            found, contrast(table.astype(np.int64), shape)
+        )
         assert found[0] == (2**31 - 1) * math.prod(size - 1 for size in shape)
 
 
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 @pytest.mark.parametrize("sizes", [(2, 2), (2, 3), (3, 4), (2, 2, 2), (2, 3, 4), (5, 2, 3)])
-def test_the_joint_price_is_that_of_the_worst_pair(sizes: tuple[int, ...], relation: Neighbours) -> None:
+def test_the_joint_price_is_that_of_the_worst_pair(
+    sizes: tuple[int, ...], relation: Neighbours
+) -> None:
     rng = np.random.default_rng(sum(sizes))
     for parts in (sets_of(sizes, len(sizes), empty=True), sets_of(sizes, 2), sets_of(sizes, 1)[:1]):
         sigmas = [Fraction(int(s)) for s in rng.integers(1, 40, len(parts))]
-        worst = max(sum(m / s**2 for m, s in zip(pair, sigmas, strict=True)) for pair in moves(parts, sizes, relation))
+        worst = max(
+            sum(m / s**2 for m, s in zip(pair, sigmas, strict=True))
+            for pair in moves(parts, sizes, relation)
+        )
         charged = joint_l2(parts, sigmas, relation)
         assert worst <= charged <= worst * (1 + Fraction(1, 10**12))
         if relation is ADD:
-            assert all(pair == [sensitivity(part) for part in parts] for pair in moves(parts, sizes, relation))
+            assert all(
+                pair == [sensitivity(part) for part in parts]
+                for pair in moves(parts, sizes, relation)
+            )
 
 
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
@@ -88,12 +108,17 @@ def test_a_set_that_is_measured_twice_is_paid_for_twice(relation: Neighbours) ->
     one, two, turned = Marginal((0,), (3,)), Marginal((0, 1), (3, 4)), Marginal((1, 0), (4, 3))
     for parts in ([one, one], [two, turned], [one, two, one, turned, two]):
         sigmas = [Fraction(2 + i) for i in range(len(parts))]
-        worst = max(sum(m / s**2 for m, s in zip(pair, sigmas, strict=True)) for pair in moves(parts, sizes, relation))
+        worst = max(
+            sum(m / s**2 for m, s in zip(pair, sigmas, strict=True))
+            for pair in moves(parts, sizes, relation)
+        )
         assert worst <= joint_l2(parts, sigmas, relation) <= worst * (1 + Fraction(1, 10**12))
 
 
 def test_the_search_in_a_block_never_falls_below_the_exact_maximum() -> None:
-    """In weights of a few units every rounding shows; what is added for it must cover it, and not be more than twice the proof's."""
+    """In weights of a few units every rounding shows; what is added for it must cover it, and not
+    be more than twice the proof's.
+    """
     rng = np.random.default_rng(6)
     rounded = 0
     for _ in range(120):
@@ -103,7 +128,14 @@ def test_the_search_in_a_block_never_falls_below_the_exact_maximum() -> None:
         kernel[0] = 0
         exact = max(
             sum(
-                int(kernel[a]) * (1 - math.prod((Fraction(-1, m - 1) for i, m in enumerate(sizes) if a & s & 1 << i), start=Fraction(1)))
+                int(kernel[a])
+                * (
+                    1
+                    - math.prod(
+                        (Fraction(-1, m - 1) for i, m in enumerate(sizes) if a & s & 1 << i),
+                        start=Fraction(1),
+                    )
+                )
                 for a in sets
             )
             for s in sets
@@ -117,21 +149,32 @@ def test_the_search_in_a_block_never_falls_below_the_exact_maximum() -> None:
 def by_hand(parts: Sequence[Marginal], sigmas: Sequence[Fraction], changed: set[int]) -> Fraction:
     total = Fraction(0)
     for part, sigma in zip(parts, sigmas, strict=True):
-        inner = math.prod(-m if p in changed else m * (m - 1) for p, m in zip(part.positions, part.shape, strict=True))
+        inner = math.prod(
+            -m if p in changed else m * (m - 1)
+            for p, m in zip(part.positions, part.shape, strict=True)
+        )
         total += Fraction(2 * (sensitivity(part) - inner)) / sigma**2
     return total
 
 
 def test_many_columns_are_bounded_from_above_and_not_by_much() -> None:
-    """Beyond 16 columns the bound is a sum over blocks: never below any pair, and far below set by set."""
+    """Beyond 16 columns the bound is a sum over blocks: never below any pair, and far below set by
+    set.
+    """
     rng = np.random.default_rng(1)
     sizes = [int(m) for m in rng.integers(2, 6, 19)]
     parts = sets_of(sizes, 2)
-    sigmas = [Fraction(int(rng.integers(1, 4)) * (math.isqrt(sensitivity(part)) + 1)) for part in parts]
+    sigmas = [
+        Fraction(int(rng.integers(1, 4)) * (math.isqrt(sensitivity(part)) + 1)) for part in parts
+    ]
     bound = joint_l2(parts, sigmas, REPLACE)
-    pairs = [set(np.flatnonzero(rng.random(19) < share).tolist()) for share in rng.random(300)] + [set(range(19))]
+    pairs = [set(np.flatnonzero(rng.random(19) < share).tolist()) for share in rng.random(300)] + [
+        set(range(19))
+    ]
     largest = max(by_hand(parts, sigmas, changed) for changed in pairs)
-    apart = sum(joint_l2([part], [sigma], REPLACE) for part, sigma in zip(parts, sigmas, strict=True))
+    apart = sum(
+        joint_l2([part], [sigma], REPLACE) for part, sigma in zip(parts, sigmas, strict=True)
+    )
     assert largest <= bound < largest * Fraction(5, 4) and bound < apart * Fraction(9, 10)
 
 
@@ -149,19 +192,28 @@ def test_blocks_agree_with_the_exact_search(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 def test_exact_law_of_measure_residuals(relation: Neighbours) -> None:
-    """The released law is a product of discrete Gaussians: its divergence is within the charge, and close to it for the worst pair."""
-    parts = [Marginal.of(TINY, names) for names in (["x"], ["y"], ["y", "x"])] + ([Marginal((), ())] if relation is ADD else [])
+    """The released law is a product of discrete Gaussians: its divergence is within the charge, and
+    close to it for the worst pair.
+    """
+    parts = [Marginal.of(TINY, names) for names in (["x"], ["y"], ["y", "x"])] + (
+        [Marginal((), ())] if relation is ADD else []
+    )
     sigmas = [Fraction(6), Fraction(9), Fraction(15, 2), Fraction(20)][: len(parts)]
     meter = meter_on(BASE, neighbours=relation, noise=Silence())
     centre = meter.measure_residuals(parts, sigmas=sigmas)
     charged = float(cost_of(meter.events[-1]).rho)
     worst = dict.fromkeys(ORDERS, 0.0)
     for other in neighbours_of(BASE, relation):
-        moved = meter_on(other, neighbours=relation, noise=Silence()).measure_residuals(parts, sigmas=sigmas)
+        moved = meter_on(other, neighbours=relation, noise=Silence()).measure_residuals(
+            parts, sigmas=sigmas
+        )
         for a in ORDERS:
             total = 0.0
             for here, there in zip(centre, moved, strict=True):
-                total += sum(gaussian_renyi(float(here.sigma), shift, a) for shift in (there.counts - here.counts).tolist())
+                total += sum(
+                    gaussian_renyi(float(here.sigma), shift, a)
+                    for shift in (there.counts - here.counts).tolist()
+                )
             worst[a] = max(worst[a], total)
     for a in ORDERS:
         assert 0.99 * a * charged < worst[a] <= a * charged * (1 + 1e-6)
@@ -171,11 +223,26 @@ def test_residuals_have_their_noise_and_are_charged_before_anybody_looks() -> No
     meter, source = tripwired()
     parts = [Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y", "x"])]
     found = meter.measure_residuals(parts, sigmas=[Fraction(4), Fraction(1001, 300)])
-    assert source.looked == [1] and [r.part for r in found] == parts and [r.counts.dtype for r in found] == [np.int64] * 2
+    assert (
+        source.looked == [1]
+        and [r.part for r in found] == parts
+        and [r.counts.dtype for r in found] == [np.int64] * 2
+    )
     assert found[1].sigma >= Fraction(1001, 300)
-    draws = np.array([meter_on(BASE, rho=10**6).measure_residuals(parts, sigmas=[Fraction(50)] * 2)[1].counts for _ in range(500)])
-    truth = meter_on(BASE, noise=Silence()).measure_residuals(parts, sigmas=[Fraction(50)] * 2)[1].counts
-    assert np.all(np.abs(draws.mean(axis=0) - truth) < 6 * 50 / np.sqrt(500)) and np.all(np.abs(draws.std(axis=0) / 50 - 1) < 0.2)
+    draws = np.array(
+        [
+            meter_on(BASE, rho=10**6).measure_residuals(parts, sigmas=[Fraction(50)] * 2)[1].counts
+            for _ in range(500)
+        ]
+    )
+    truth = (
+        meter_on(BASE, noise=Silence())
+        .measure_residuals(parts, sigmas=[Fraction(50)] * 2)[1]
+        .counts
+    )
+    assert np.all(np.abs(draws.mean(axis=0) - truth) < 6 * 50 / np.sqrt(500)) and np.all(
+        np.abs(draws.std(axis=0) / 50 - 1) < 0.2
+    )
 
 
 def test_counts_that_fit_32_bits_may_have_residuals_that_do_not() -> None:

@@ -29,12 +29,16 @@ QUERIES = Symmetric(
 
 
 def mixed_targets(rng: np.random.Generator) -> list[Target]:
-    """A dense table, one in another order, listed cells of a third, and single queries; all with unequal weights."""
+    """A dense table, one in another order, listed cells of a third, and single queries; all with
+    unequal weights.
+    """
 
     def table(positions: tuple[int, ...], keys: np.ndarray | None = None) -> TableTarget:
         shape = tuple(SHAPE[p] for p in positions)
         cells = int(np.prod(shape)) if keys is None else len(keys)
-        return TableTarget(positions, shape, rng.uniform(0, 12, cells), rng.uniform(0.1, 1, cells), keys)
+        return TableTarget(
+            positions, shape, rng.uniform(0, 12, cells), rng.uniform(0.1, 1, cells), keys
+        )
 
     return [
         table((0, 1)),
@@ -84,7 +88,9 @@ def test_exact_tables_are_met_and_the_seed_decides_everything() -> None:
     pairs = list(itertools.combinations(range(4), 2))
     shapes = [tuple(SHAPE[p] for p in pair) for pair in pairs]
     targets = [
-        TableTarget(pair, shape, count_cells(truth, pair, shape).astype(float), np.ones(shape[0] * shape[1]))
+        TableTarget(
+            pair, shape, count_cells(truth, pair, shape).astype(float), np.ones(shape[0] * shape[1])
+        )
         for pair, shape in zip(pairs, shapes, strict=True)
     ]
     made = []
@@ -96,7 +102,12 @@ def test_exact_tables_are_met_and_the_seed_decides_everything() -> None:
         finally:
             rowfit.CHAINS = was
         for pair, shape in zip(pairs, shapes, strict=True):
-            assert np.abs(count_cells(rows, pair, shape) / 2000 - count_cells(truth, pair, shape) / 5000).max() < 0.003
+            assert (
+                np.abs(
+                    count_cells(rows, pair, shape) / 2000 - count_cells(truth, pair, shape) / 5000
+                ).max()
+                < 0.003
+            )
         made.append(rows)
     assert np.array_equal(made[1], made[2]) and not np.array_equal(made[0], made[1])
 
@@ -123,9 +134,11 @@ def test_noise_is_not_chased_and_what_stands_out_is_believed() -> None:
     assert np.mean(np.abs(people - model)[others]) < 0.7 * np.mean(np.abs(noisy - model)[others])
     small = np.full(4000, 20.0)
     people, _ = believed(small + rng.normal(0, 50, 4000), small, 50.0)
-    assert np.mean(np.abs(people - small)) < 0.2 * 50 * 0.8  # cells below their noise: next to nothing of it is left
+    # cells below their noise: next to nothing of it is left
+    assert np.mean(np.abs(people - small)) < 0.2 * 50 * 0.8
     off, _ = believed(model + rng.normal(0, 400, 4000), model, 50.0)
-    assert np.mean(np.abs(off - model)) > 200  # where cells scatter far beyond their noise, they are right and the model is not
+    # where cells scatter far beyond their noise, they are right and the model is not
+    assert np.mean(np.abs(off - model)) > 200
 
 
 def test_what_was_picked_for_surprising_is_believed_sooner() -> None:
@@ -145,9 +158,13 @@ def test_evidence_pools_repeats_and_sums_by_their_precision() -> None:
     evidence.add(us.Measurement(part, table, Fraction(2)))
     evidence.add(us.Measurement(part, table + 3, Fraction(1)))
     pooled = evidence.tables[(0, 1)]
-    assert np.allclose(pooled.people, (table.reshape(3, 2).T.ravel() * 0.25 + (table.reshape(3, 2).T.ravel() + 3)) / 1.25)
+    assert np.allclose(
+        pooled.people,
+        (table.reshape(3, 2).T.ravel() * 0.25 + (table.reshape(3, 2).T.ravel() + 3)) / 1.25,
+    )
     assert pooled.sigma == pytest.approx((1 / 1.25) ** 0.5)
-    assert evidence.tables[(0,)].sigma == pytest.approx((3 / 1.25) ** 0.5)  # summed over three values of b
+    # summed over three values of b
+    assert evidence.tables[(0,)].sigma == pytest.approx((3 / 1.25) ** 0.5)
     assert evidence.finest == 1 and evidence.fresh == {(0,), (1,), (0, 1)}
 
 
@@ -156,12 +173,19 @@ def test_a_marginal_of_half_a_billion_cells_is_fitted_by_its_listed_cells_alone(
     part = us.Marginal.of(schema, list("abcde"))
     assert part.size > 5e8
     keys = np.sort(np.random.default_rng(0).choice(part.size, 30, replace=False))
-    ones = [us.Measurement(us.Marginal.of(schema, [name]), np.full(55, 200.0), Fraction(20)) for name in "abcde"]
+    ones = [
+        us.Measurement(us.Marginal.of(schema, [name]), np.full(55, 200.0), Fraction(20))
+        for name in "abcde"
+    ]
     wide = us.Measurement(part, np.full(30, 250), Fraction(5), keys, 40)
     player = RowPlayer(schema, people=11_000, rng=np.random.default_rng(1), rows=4000, sweeps=4)
     player.learn([*ones, wide])
     found = player.result().rows(4000, np.random.default_rng(2))
-    counts = np.array([(cell_numbers(found, part.positions, part.shape) == key).sum() for key in keys]) * 11_000 / 4000
+    counts = (
+        np.array([(cell_numbers(found, part.positions, part.shape) == key).sum() for key in keys])
+        * 11_000
+        / 4000
+    )
     assert np.abs(counts - 250).mean() < 60  # from none at all in independent columns
     # A cell that was not listed is known to lie below the threshold, and no further.
     crowded = np.zeros((4000, 5), np.int32)
@@ -175,14 +199,26 @@ def test_a_marginal_of_half_a_billion_cells_is_fitted_by_its_listed_cells_alone(
 def test_project_makes_rows_from_tables_of_anybody() -> None:
     rng = np.random.default_rng(0)
     exact = np.array([[300, 20, 0], [10, 0, 600], [5, 65, 0]])
-    table = us.project([(["x", "y"], exact + rng.normal(0, 3, (3, 3)), 3.0)], {"x": 3, "y": 3}, rows=2000, seed=4)
+    table = us.project(
+        [(["x", "y"], exact + rng.normal(0, 3, (3, 3)), 3.0)], {"x": 3, "y": 3}, rows=2000, seed=4
+    )
     codes = np.column_stack([table["x"].to_numpy(), table["y"].to_numpy()]).astype(np.int32)
-    assert np.abs(count_cells(codes, (0, 1), (3, 3)).reshape(3, 3) / 2000 - exact / 1000).max() < 0.02
+    assert (
+        np.abs(count_cells(codes, (0, 1), (3, 3)).reshape(3, 3) / 2000 - exact / 1000).max() < 0.02
+    )
     again = us.project([(["x", "y"], exact, 0)], {"x": 3, "y": 3}, rows=2000, seed=4)
     assert again.equals(us.project([(["x", "y"], exact, 0)], {"x": 3, "y": 3}, rows=2000, seed=4))
-    batch = us.Measurement(Symmetric((any_of(Literal(0, 1), Literal(1, 2)),)), np.array([900]), Fraction(2))
+    batch = us.Measurement(
+        Symmetric((any_of(Literal(0, 1), Literal(1, 2)),)), np.array([900]), Fraction(2)
+    )
     pulled = us.project([batch], {"x": 3, "y": 3}, rows=1000, people=1000)
-    assert sum(x == 1 or y == 2 for x, y in zip(pulled["x"].to_pylist(), pulled["y"].to_pylist(), strict=True)) > 850
+    assert (
+        sum(
+            x == 1 or y == 2
+            for x, y in zip(pulled["x"].to_pylist(), pulled["y"].to_pylist(), strict=True)
+        )
+        > 850
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,10 +229,16 @@ def test_project_makes_rows_from_tables_of_anybody() -> None:
         ([(["x"], [1, 2, float("nan")], 1.0)], {}, "finite"),
         ([(["x"], [1, 2, 3], -1.0)], {}, "sigma"),
         ([(["x"], [1, 2, 3], 1.0)], {"rows": 0}, "rows must be"),
-        ([us.Measurement(Symmetric((any_of(Literal(0, 1)),)), np.array([9]), Fraction(2))], {}, "people must be given"),
+        (
+            [us.Measurement(Symmetric((any_of(Literal(0, 1)),)), np.array([9]), Fraction(2))],
+            {},
+            "people must be given",
+        ),
     ],
 )
-def test_project_says_what_is_wrong(measurements: list[object], options: dict[str, int], words: str) -> None:
+def test_project_says_what_is_wrong(
+    measurements: list[object], options: dict[str, int], words: str
+) -> None:
     with pytest.raises(us.ParameterError, match=words):
         us.project(measurements, {"x": 3, "y": 3}, **options)  # type: ignore[arg-type]
 
@@ -208,5 +250,7 @@ def test_repeated_rows_appear_as_often_as_each_other() -> None:
 
 
 def test_any_number_of_rows_is_fitted() -> None:
-    made = us.project([(["a", "b"], np.full((SMALL.shape[0], SMALL.shape[1]), 10), 1.0)], SMALL, rows=7)
+    made = us.project(
+        [(["a", "b"], np.full((SMALL.shape[0], SMALL.shape[1]), 10), 1.0)], SMALL, rows=7
+    )
     assert made.num_rows == 7

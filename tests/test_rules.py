@@ -1,4 +1,6 @@
-"""Classes of rules: what they say, what tells them apart, their integer programs, and counting them all."""
+"""Classes of rules: what they say, what tells them apart, their integer programs, and counting them
+all.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ def test_separators_tell_any_two_rules_apart_that_differ_anywhere(of: RuleClass)
     seen: dict[bytes, bytes] = {}
     for rule in of.rules():
         said = of.values(rule, everywhere).tobytes()
-        assert seen.setdefault(of.values(rule, marks).tobytes(), said) == said  # the same on the separators: the same everywhere
+        # the same on the separators: the same everywhere
+        assert seen.setdefault(of.values(rule, marks).tobytes(), said) == said
         found = of.rule_of(of.values(rule, marks))
         assert of.values(found, everywhere).tobytes() == said
     assert len(seen) == len(set(seen.values()))
@@ -62,14 +65,18 @@ def test_no_separator_fewer_would_do_for_conjunctions() -> None:
     of = Conjunctions(attributes=2)
     for left_out in range(of.lifted):
         marks = np.delete(of.separators(), left_out, axis=0)
-        assert len({of.values(rule, marks).tobytes() for rule in of.rules()}) < sum(1 for _ in of.rules())
+        assert len({of.values(rule, marks).tobytes() for rule in of.rules()}) < sum(
+            1 for _ in of.rules()
+        )
 
 
 @pytest.mark.parametrize("of", [*classes(2, (1, 2)), *classes(3, (2,))], ids=str)
 def test_of_two_rules_each_has_a_feature_that_the_other_lacks(of: RuleClass) -> None:
     features = {rule: of.features_of(rule) for rule in of.rules()}
     for found in features.values():
-        assert len(found) == len(set(found)) == of.slots and all(0 <= f < of.features for f in found)
+        assert len(found) == len(set(found)) == of.slots and all(
+            0 <= f < of.features for f in found
+        )
     for one, other in itertools.permutations(features.values(), 2):
         assert set(one) - set(other)
 
@@ -88,7 +95,9 @@ def test_a_class_contains_its_rules_and_nothing_else(of: RuleClass) -> None:
     assert len(set(rules)) == len(rules) and all(of.contains(rule) for rule in rules)
     longest = max(len(rule) for rule in rules) + 1
     numbers = range(max(max(rule, default=0) for rule in rules) + 2)
-    candidates = (c for size in range(min(longest, 4) + 1) for c in itertools.product(numbers, repeat=size))
+    candidates = (
+        c for size in range(min(longest, 4) + 1) for c in itertools.product(numbers, repeat=size)
+    )
     assert {c for c in candidates if c and of.contains(c)} <= set(rules)
     for rule in rules:
         nearby = [other for other in of.nearby(rule) if of.contains(other)]
@@ -111,7 +120,9 @@ def test_counting_lists_every_function_once_at_its_cost(of: RuleClass) -> None:
 
 def test_counting_a_wide_class_agrees_with_looking_at_rows() -> None:
     rng = np.random.default_rng(1)
-    points = Points(np.unique(rng.integers(0, 2, (400, 12), np.uint8), axis=0), np.zeros(0, np.int64))
+    points = Points(
+        np.unique(rng.integers(0, 2, (400, 12), np.uint8), axis=0), np.zeros(0, np.int64)
+    )
     points = Points(points.bits, rng.integers(-9, 9, len(points.bits)))
     for of in (
         Conjunctions(attributes=12, width=3),
@@ -126,7 +137,12 @@ def test_counting_a_wide_class_agrees_with_looking_at_rows() -> None:
 
 
 def test_classes_that_are_too_many_are_refused_in_a_sentence() -> None:
-    for of in (Conjunctions(attributes=30), Parities(attributes=30), Halfspaces(attributes=40, width=6), DecisionLists(attributes=10)):
+    for of in (
+        Conjunctions(attributes=30),
+        Parities(attributes=30),
+        Halfspaces(attributes=40, width=6),
+        DecisionLists(attributes=10),
+    ):
         with pytest.raises(NotSupported, match=r"smaller width|fewer attributes"):
             counting_of(of)
 
@@ -158,13 +174,22 @@ def tilted(of: RuleClass, seed: int, *, features: bool) -> Tilted:
     if features:
         return Tilted(of, lifted, cost, rng.geometric(0.1, of.features).astype(np.int64))
     marks = of.separators()
-    return Tilted(of, np.concatenate([lifted, marks]), np.concatenate([cost, rng.integers(-20, 20, len(marks))]))
+    return Tilted(
+        of,
+        np.concatenate([lifted, marks]),
+        np.concatenate([cost, rng.integers(-20, 20, len(marks))]),
+    )
 
 
 def solved_here(problem: Tilted) -> tuple[Rule, int]:
     """CP-SAT on the program, in this process: (rule, least cost)."""
     program = problem.of.program(problem.lifted, problem.cost, problem.bonus)
-    settings = {"work": np.float64(60), "wall": np.float64(600), "seed": np.int64(0), "hint": np.zeros(0, np.int64)}
+    settings = {
+        "work": np.float64(60),
+        "wall": np.float64(600),
+        "seed": np.int64(0),
+        "hint": np.zeros(0, np.int64),
+    }
     answer = child.solve_cpsat({**program.arrays(), **settings})
     assert answer["status"] == child.OPTIMAL
     return problem.of.rule_from(answer["x"]), -round(answer["bound"]) - program.constant
@@ -187,24 +212,45 @@ def test_the_real_solver_in_its_own_process_certifies() -> None:
     of = Conjunctions(attributes=3)
     problem = tilted(of, 0, features=False)
     solved, listed = Cpsat().solve(problem), Listing().solve(problem)
-    assert solved is not None and listed is not None and solved.bound == listed.bound and certified(problem, solved, 0)
+    assert (
+        solved is not None
+        and listed is not None
+        and solved.bound == listed.bound
+        and certified(problem, solved, 0)
+    )
 
 
-@pytest.mark.parametrize("of", [c for c in classes(3, (None,)) if isinstance(c, (Conjunctions, Disjunctions, Parities))], ids=str)
+@pytest.mark.parametrize(
+    "of",
+    [c for c in classes(3, (None,)) if isinstance(c, (Conjunctions, Disjunctions, Parities))],
+    ids=str,
+)
 def test_counting_certifies_what_listing_finds(of: RuleClass) -> None:
     for seed in range(20):
         problem = tilted(of, seed, features=False)
         counted, listed = Counted().solve(problem), Listing().solve(problem)
-        assert counted is not None and listed is not None and counted.bound == listed.bound and certified(problem, counted, 0)
+        assert (
+            counted is not None
+            and listed is not None
+            and counted.bound == listed.bound
+            and certified(problem, counted, 0)
+        )
 
 
 def test_counting_certifies_wide_classes_and_refuses_what_it_cannot_count() -> None:
     rng = np.random.default_rng(0)
     of = Parities(attributes=17)
     bits = rng.integers(0, 2, (300, 17), np.uint8)
-    problem = Tilted(of, np.concatenate([of.lift(bits), of.separators()]), rng.integers(-50, 50, 300 + of.lifted))
+    problem = Tilted(
+        of, np.concatenate([of.lift(bits), of.separators()]), rng.integers(-50, 50, 300 + of.lifted)
+    )
     assert certified(problem, Counted().solve(problem), 0)
-    for refused in (Parities(attributes=30), Conjunctions(attributes=12), Conjunctions(attributes=5, width=2), Halfspaces(attributes=3)):
+    for refused in (
+        Parities(attributes=30),
+        Conjunctions(attributes=12),
+        Conjunctions(attributes=5, width=2),
+        Halfspaces(attributes=3),
+    ):
         with pytest.raises(NotSupported, match="cpsat"):
             Counted().check(refused)
 

@@ -48,7 +48,11 @@ def refused(data: Any, *words: str) -> None:
 
 
 def one_field(field: dict[str, Any], settings: Any = None, **top: Any) -> dict[str, Any]:
-    return {"fields": [{"name": "x", **field}], "understudy": {"columns": {"x": settings or {}}}, **top}
+    return {
+        "fields": [{"name": "x", **field}],
+        "understudy": {"columns": {"x": settings or {}}},
+        **top,
+    }
 
 
 # ---------------------------------------------------------------------- what it says
@@ -69,7 +73,11 @@ def test_an_unknown_column_is_refused_with_the_names_that_exist() -> None:
 def test_the_digest_changes_with_the_schema_and_not_with_the_file_form(tmp_path: Path) -> None:
     PEOPLE.save(tmp_path / "s.yaml")
     PEOPLE.save(tmp_path / "s.json")
-    assert Schema.load(tmp_path / "s.yaml").digest == Schema.load(tmp_path / "s.json").digest == PEOPLE.digest
+    assert (
+        Schema.load(tmp_path / "s.yaml").digest
+        == Schema.load(tmp_path / "s.json").digest
+        == PEOPLE.digest
+    )
     data = PEOPLE.to_dict()
     data["understudy"]["columns"]["age"]["bins"] = 11
     assert Schema.from_dict(data).digest != PEOPLE.digest
@@ -87,7 +95,11 @@ def test_whole_tables_decode_and_encode_to_the_same_codes() -> None:
 
 
 @pytest.mark.parametrize("ending", ["yaml", "yml", "json"])
-@pytest.mark.parametrize("schema", [ALL_KINDS, PEOPLE, Schema.from_domain({"a": 1, "b": 300})], ids=["all kinds", "people", "domain"])
+@pytest.mark.parametrize(
+    "schema",
+    [ALL_KINDS, PEOPLE, Schema.from_domain({"a": 1, "b": 300})],
+    ids=["all kinds", "people", "domain"],
+)
 def test_saved_schemas_load_to_equal_ones(schema: Schema, ending: str, tmp_path: Path) -> None:
     assert Schema.from_dict(schema.to_dict()) == schema
     schema.save(tmp_path / f"s.{ending}")
@@ -101,7 +113,9 @@ def test_every_column_survives_its_file_form(col: Any) -> None:
 
 @given(low=st.floats(-1e6, 1e6), width=st.floats(1e-3, 1e6), bins=st.integers(1, 200))
 @settings(deadline=None, max_examples=60)
-def test_real_bins_survive_their_file_form_to_the_last_digit(low: float, width: float, bins: int) -> None:
+def test_real_bins_survive_their_file_form_to_the_last_digit(
+    low: float, width: float, bins: int
+) -> None:
     col = column("number", constraints={"minimum": low, "maximum": low + width}, bins=bins)
     assert Schema.from_dict(json.loads(json.dumps(Schema((col,)).to_dict()))).columns == (col,)
 
@@ -110,7 +124,12 @@ def test_real_bins_survive_their_file_form_to_the_last_digit(low: float, width: 
 def test_the_file_form_is_a_valid_frictionless_table_schema(schema: Schema) -> None:
     theirs = frictionless.Schema.from_descriptor(json.loads(json.dumps(schema.to_dict())))
     assert theirs.field_names == list(schema.names)
-    types = {"categorical": {"string", "integer"}, "boolean": {"boolean"}, "integer": {"integer"}, "real": {"number"}}
+    types = {
+        "categorical": {"string", "integer"},
+        "boolean": {"boolean"},
+        "integer": {"integer"},
+        "real": {"number"},
+    }
     for field, ours in zip(theirs.fields, schema, strict=True):
         assert field.type in types.get(ours.kind, {ours.kind})
 
@@ -120,7 +139,9 @@ def test_frictionless_accepts_the_rows_that_the_schema_decodes(tmp_path: Path) -
     codes = np.column_stack([np.arange(50) % column.values for column in PEOPLE])
     table = PEOPLE.decode(codes, np.random.default_rng(0))
     header, rows = table.column_names, [list(row.values()) for row in table.to_pylist()]
-    report = frictionless.validate([header, *rows], schema=frictionless.Schema.from_descriptor(PEOPLE.to_dict()))
+    report = frictionless.validate(
+        [header, *rows], schema=frictionless.Schema.from_descriptor(PEOPLE.to_dict())
+    )
     assert report.valid, report.flatten(["message"])[:3]
 
 
@@ -130,12 +151,16 @@ def test_a_domain_file_of_mbi_gives_integer_codes(tmp_path: Path) -> None:
     assert schema.shape == (85, 2) and all(isinstance(c, Number) and c.integer for c in schema)
     codes = np.array([[84, 1], [0, 0]])
     assert np.array_equal(schema.encode(pa.table({"age": codes[:, 0], "sex": codes[:, 1]})), codes)
-    assert schema.decode(codes, np.random.default_rng(0)).to_pydict() == {"age": [84, 0], "sex": [1, 0]}
+    assert schema.decode(codes, np.random.default_rng(0)).to_pydict() == {
+        "age": [84, 0],
+        "sex": [1, 0],
+    }
 
 
 def test_yaml_words_of_category_lists_stay_the_text_they_are(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
-        "fields:\n- {name: x, type: string, constraints: {enum: [no, yes, on, Off, y, true, 1, 2.0, 2020-01-01]}}\n"
+        "fields:\n- {name: x, type: string, constraints: {enum: [no, yes, on, Off, y, true, 1, 2.0,"
+        " 2020-01-01]}}\n"
     )
     col = Schema.load(tmp_path / "s.yaml")["x"]
     assert isinstance(col, Categorical)
@@ -153,13 +178,20 @@ def test_a_byte_order_mark_and_table_schema_categories_are_understood(tmp_path: 
     }
     (tmp_path / "s.json").write_text("\ufeff" + json.dumps({"fields": [field]}), encoding="utf-8")
     col = Schema.load(tmp_path / "s.json")["x"]
-    assert isinstance(col, Categorical) and col.categories == ("1", "2") and col.ordered and col.numeric
+    assert (
+        isinstance(col, Categorical)
+        and col.categories == ("1", "2")
+        and col.ordered
+        and col.numeric
+    )
 
 
 def test_kinds_are_read_from_types_and_constraints() -> None:
     kinds = {Categorical: "city", Number: "age", Boolean: "smoker", Moment: "born"}
     assert all(isinstance(PEOPLE[name], kind) for kind, name in kinds.items())
-    small, wide = (column("integer", constraints={"minimum": 0, "maximum": top}) for top in (127, 128))
+    small, wide = (
+        column("integer", constraints={"minimum": 0, "maximum": top}) for top in (127, 128)
+    )
     assert (small.values, wide.values) == (128, 32), "one bin a value up to 128 values"
 
 
@@ -177,7 +209,9 @@ def test_kinds_are_read_from_types_and_constraints() -> None:
         ("s.yaml", "a: !!python/object/apply:os.getcwd []", ["not valid YAML"]),
     ],
 )
-def test_malformed_files_are_refused_in_one_sentence(name: str, text: str, words: list[str], tmp_path: Path) -> None:
+def test_malformed_files_are_refused_in_one_sentence(
+    name: str, text: str, words: list[str], tmp_path: Path
+) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(SchemaError) as problem:
         Schema.load(tmp_path / name)
@@ -187,7 +221,11 @@ def test_malformed_files_are_refused_in_one_sentence(name: str, text: str, words
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
-    for path, word in ((tmp_path / "absent.yaml", "no schema file"), (tmp_path, "cannot be read"), (tmp_path / "binary.json", "UTF-8")):
+    for path, word in (
+        (tmp_path / "absent.yaml", "no schema file"),
+        (tmp_path, "cannot be read"),
+        (tmp_path / "binary.json", "UTF-8"),
+    ):
         with pytest.raises(SchemaError, match=word):
             Schema.load(path)
 
@@ -223,9 +261,18 @@ def bounds(kind: str, low: Any, high: Any) -> dict[str, Any]:
         (one_field({**TEXT, "constraints": {"enum": "ab"}}), ["list of texts"]),
         (one_field({**TEXT, "constraints": {"enum": ["a", None]}}), ["list of texts"]),
         (one_field({**TEXT, "constraints": ["enum"]}), ["constraints as a mapping"]),
-        (one_field({**TEXT, "constraints": {"enum": ["OTHER", "a"]}}, {"other": True}), ["OTHER", "drop one"]),
-        (one_field({**TEXT, "constraints": {"enum": ["MISSING", "a"]}}, {"missing": True}), ["MISSING", "drop one"]),
-        (one_field({**TEXT, "constraints": {"enum": ["a", "?"]}}, missingValues=["", "?"]), ["missing value"]),
+        (
+            one_field({**TEXT, "constraints": {"enum": ["OTHER", "a"]}}, {"other": True}),
+            ["OTHER", "drop one"],
+        ),
+        (
+            one_field({**TEXT, "constraints": {"enum": ["MISSING", "a"]}}, {"missing": True}),
+            ["MISSING", "drop one"],
+        ),
+        (
+            one_field({**TEXT, "constraints": {"enum": ["a", "?"]}}, missingValues=["", "?"]),
+            ["missing value"],
+        ),
         (one_field({"type": "integer", "constraints": {"enum": [1, "x"]}}), ["not a whole number"]),
         (one_field({"type": "integer", "constraints": {"enum": [7, "007"]}}), ["twice"]),
         (one_field({"type": "integer", "constraints": {"enum": [2**60]}}), ["2^53"]),
@@ -243,7 +290,13 @@ def bounds(kind: str, low: Any, high: Any) -> dict[str, Any]:
         (bounds("date", "soon", "2020-12-31"), ["ISO 8601"]),
         (bounds("date", "2020-02-30", "2020-12-31"), ["ISO 8601"]),
         (bounds("date", "2021-01-01", "2020-12-31"), ["not after"]),
-        (one_field(bounds("datetime", "1900-01-01", "2020-12-31")["fields"][0], {"resolution": "second"}), ["million bins"]),
+        (
+            one_field(
+                bounds("datetime", "1900-01-01", "2020-12-31")["fields"][0],
+                {"resolution": "second"},
+            ),
+            ["million bins"],
+        ),
         (one_field(DATE, {"resolution": "hour"}), ["'hour'", "year, quarter"]),
         (one_field(DATE, {"resolution": ["day"]}), ["resolution"]),
         (one_field(DATE, {"cuts": [3]}), ["no use", "'cuts'"]),
@@ -262,11 +315,17 @@ def bounds(kind: str, low: Any, high: Any) -> dict[str, Any]:
         (one_field(INT, {"binz": 3}), ["'binz'", "known are"]),
         (one_field(INT, {3: 4, "binz": 1}), ["unknown setting"]),
         (one_field(INT, {"missing": "yes"}), ["neither true nor false"]),
-        ({"fields": [{"name": "x", **INT}], "understudy": {"privacyUnit": "household"}}, ["'household'", "'row'"]),
+        (
+            {"fields": [{"name": "x", **INT}], "understudy": {"privacyUnit": "household"}},
+            ["'household'", "'row'"],
+        ),
         ({"fields": [{"name": "x", **INT}], "understudy": ["row"]}, ["must be a mapping"]),
         ({"fields": [{"name": "x", **INT}], "understudy": {"columns": ["x"]}}, ["mapping"]),
         ({"fields": [{"name": "x", **INT}], "understudy": {"columns": {"x": 3}}}, ["mapping"]),
-        ({"fields": [{"name": "x", **INT}], "understudy": {"columns": {"y": {}}}}, ["'y'", "not among"]),
+        (
+            {"fields": [{"name": "x", **INT}], "understudy": {"columns": {"y": {}}}},
+            ["'y'", "not among"],
+        ),
         ({"fields": [{"name": "x", **INT}], "missingValues": "NA"}, ["missingValues"]),
     ],
 )
@@ -281,19 +340,29 @@ PLAIN = st.recursive(
     | st.floats()
     | st.text(max_size=5)
     | st.sampled_from(["row", "month", "integer", "2020-01-01", 10**400]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 
 
 def _paths(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    inner = (
+        data.items()
+        if isinstance(data, dict)
+        else enumerate(data)
+        if isinstance(data, list)
+        else ()
+    )
     return [path, *(p for key, value in inner for p in _paths(value, (*path, key)))]
 
 
 @given(data=st.data(), value=PLAIN)
 @settings(deadline=None, max_examples=150)
-def test_one_wrong_piece_anywhere_gives_a_schema_or_a_schema_error(data: st.DataObject, value: Any) -> None:
+def test_one_wrong_piece_anywhere_gives_a_schema_or_a_schema_error(
+    data: st.DataObject, value: Any
+) -> None:
     """Nothing else may escape: a traceback from inside would be our fault, not the user's."""
     broken = copy.deepcopy(PEOPLE.to_dict())
     *parents, last = data.draw(st.sampled_from(_paths(broken)[1:]))

@@ -1,4 +1,6 @@
-"""Neighbour silence: one person's bad cell changes nothing that can be seen of a release but noisy numbers."""
+"""Neighbour silence: one person's bad cell changes nothing that can be seen of a release but noisy
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,10 @@ HOMES: dict[str, tuple[Callable[[Rows, Path], Any], list[tuple[int, Any]]]] = {
     "csv": (lambda rows, folder: write(folder / "t.csv", as_csv(rows)), ANYTHING),
     "pandas objects": (lambda rows, _: pd.DataFrame(rows, columns=NAMES, dtype=object), ANYTHING),
     "numpy": (lambda rows, _: np.array(rows, dtype=object), ANYTHING),
-    "numpy structured": (lambda rows, _: np.array([tuple(row) for row in rows], [(name, object) for name in NAMES]), ANYTHING),
+    "numpy structured": (
+        lambda rows, _: np.array([tuple(row) for row in rows], [(name, object) for name in NAMES]),
+        ANYTHING,
+    ),
     "parquet": (to_parquet, TYPED),
     "arrow": (lambda rows, _: as_arrow(rows), TYPED),
     "polars": (lambda rows, _: pl.from_arrow(as_arrow(rows)), TYPED),
@@ -120,7 +125,14 @@ def same_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 def seen_of(heard: Heard, folder: Path) -> tuple[Any, ...]:
     """All that may be looked at after a release, without the noisy numbers themselves."""
     where = str(folder)
-    told = [heard.outcome, str(heard.problem), heard.noted, heard.warned, heard.logged, heard.printed]
+    told = [
+        heard.outcome,
+        str(heard.problem),
+        heard.noted,
+        heard.warned,
+        heard.logged,
+        heard.printed,
+    ]
     if heard.result is None:
         return (str(told).replace(where, "HERE"),)
     made: us.Release = heard.result
@@ -130,21 +142,34 @@ def seen_of(heard: Heard, folder: Path) -> tuple[Any, ...]:
         manifest.pop(noisy)
     stored = {file.name: pq.read_schema(file) for file in sorted(bundle.glob("*.parquet"))}
     files = sorted(str(file.relative_to(folder)) for file in folder.rglob("*"))
-    return str(told).replace(where, "HERE"), manifest, made.synthetic.schema, made.synthetic.num_rows, stored, files
+    return (
+        str(told).replace(where, "HERE"),
+        manifest,
+        made.synthetic.schema,
+        made.synthetic.num_rows,
+        stored,
+        files,
+    )
 
 
 @pytest.mark.parametrize("home", HOMES)
-def test_one_bad_cell_changes_nothing_that_can_be_seen(home: str, tmp_path: Path, battery: Battery) -> None:
+def test_one_bad_cell_changes_nothing_that_can_be_seen(
+    home: str, tmp_path: Path, battery: Battery
+) -> None:
     check_silence(home, HOMES[home][1][::5], tmp_path, battery)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("home", HOMES)
-def test_none_of_200_bad_cells_changes_anything_that_can_be_seen(home: str, tmp_path: Path, battery: Battery) -> None:
+def test_none_of_200_bad_cells_changes_anything_that_can_be_seen(
+    home: str, tmp_path: Path, battery: Battery
+) -> None:
     check_silence(home, HOMES[home][1], tmp_path, battery)
 
 
-def check_silence(home: str, cells: list[tuple[int, Any]], tmp_path: Path, battery: Battery) -> None:
+def check_silence(
+    home: str, cells: list[tuple[int, Any]], tmp_path: Path, battery: Battery
+) -> None:
     hold, rows = HOMES[home][0], people(40, seed=6, bad=0)
 
     def look(changed: Rows, name: str) -> tuple[Any, ...]:
@@ -160,8 +185,15 @@ def check_silence(home: str, cells: list[tuple[int, Any]], tmp_path: Path, batte
     for number, (column, cell) in enumerate(cells):
         changed = [list(row) for row in rows]
         changed[number % len(rows)][column] = cell
-        assert look(changed, str(number)) == clean, (NAMES[column], str(cell)[:40] if not isinstance(cell, int) else "a number")
-    battery("neighbour silence", len(cells), f"pairs in {home}: the same messages, logs, warnings, files, types and rows")
+        assert look(changed, str(number)) == clean, (
+            NAMES[column],
+            str(cell)[:40] if not isinstance(cell, int) else "a number",
+        )
+    battery(
+        "neighbour silence",
+        len(cells),
+        f"pairs in {home}: the same messages, logs, warnings, files, types and rows",
+    )
 
 
 def test_there_are_200_pairs() -> None:
@@ -169,7 +201,9 @@ def test_there_are_200_pairs() -> None:
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_the_command_says_the_same_whatever_one_cell_holds(ending: str, tmp_path: Path, battery: Battery) -> None:
+def test_the_command_says_the_same_whatever_one_cell_holds(
+    ending: str, tmp_path: Path, battery: Battery
+) -> None:
     rows = people(40, seed=6, bad=0)
     PEOPLE.save(tmp_path / "schema.json")
 
@@ -189,11 +223,22 @@ def test_the_command_says_the_same_whatever_one_cell_holds(ending: str, tmp_path
             "--out",
             str(folder / "o"),
         ]
-        result = CliRunner().invoke(main, [*words, "--workload", "1-way", "--mechanism", "independent"], env={"COLUMNS": "300"})
-        text = "".join(letter for letter in result.output.replace(str(folder), "HERE") if not letter.isdigit())
-        said = [line.split() for line in text.splitlines() if "━" not in line]  # the bar of progress tells the time
+        result = CliRunner().invoke(
+            main,
+            [*words, "--workload", "1-way", "--mechanism", "independent"],
+            env={"COLUMNS": "300"},
+        )
+        text = "".join(
+            letter for letter in result.output.replace(str(folder), "HERE") if not letter.isdigit()
+        )
+        # the bar of progress tells the time
+        said = [line.split() for line in text.splitlines() if "━" not in line]
         assert not any(canary in result.output for canary in CANARIES)
-        return result.exit_code, said, sorted(str(file.relative_to(folder)) for file in folder.rglob("*"))
+        return (
+            result.exit_code,
+            said,
+            sorted(str(file.relative_to(folder)) for file in folder.rglob("*")),
+        )
 
     clean, cells = look(rows, "clean"), HOMES[ending][1][::5]
     assert clean[0] == 0
@@ -210,22 +255,48 @@ def rows_in(folder: Path, body: bytes) -> int:
 
 
 @pytest.mark.parametrize(
-    "cell", [b"\x00", b"\xff", b"\r", b'a"b', b'""""', b'"a,b"', b'"two\nlines"', b"x" * 5000, b"", b" ", b'"closed"after']
+    "cell",
+    [
+        b"\x00",
+        b"\xff",
+        b"\r",
+        b'a"b',
+        b'""""',
+        b'"a,b"',
+        b'"two\nlines"',
+        b"x" * 5000,
+        b"",
+        b" ",
+        b'"closed"after',
+    ],
 )
-def test_a_cell_that_is_quoted_as_csv_asks_is_one_row_of_its_own(cell: bytes, tmp_path: Path) -> None:
+def test_a_cell_that_is_quoted_as_csv_asks_is_one_row_of_its_own(
+    cell: bytes, tmp_path: Path
+) -> None:
     assert rows_in(tmp_path, b"no,1\n" + cell + b",2\nno,3\n") == 3
 
 
-def test_what_raw_bytes_can_do_to_the_number_of_rows_is_what_known_limits_says(tmp_path: Path) -> None:
-    """A writer that does not quote lets one person's cell swallow others or add rows; the page says so, and this pins how."""
-    assert rows_in(tmp_path, b'"no,1\nno,2\nno,3\n') == 1, "a quote that is never closed swallows the rows after it"
+def test_what_raw_bytes_can_do_to_the_number_of_rows_is_what_known_limits_says(
+    tmp_path: Path,
+) -> None:
+    """A writer that does not quote lets one person's cell swallow others or add rows; the page says
+    so, and this pins how.
+    """
+    assert rows_in(tmp_path, b'"no,1\nno,2\nno,3\n') == 1, (
+        "a quote that is never closed swallows the rows after it"
+    )
     assert rows_in(tmp_path, b"no,1\nn\no,2\nno,3\n") == 4, "a line break outside quotes ends a row"
     limits = (Path(__file__).parents[1] / "KNOWN-LIMITS.md").read_text()
-    assert "never closed swallows the rows" in limits and "line break that is not inside quotes" in limits
+    assert (
+        "never closed swallows the rows" in limits
+        and "line break that is not inside quotes" in limits
+    )
 
 
 def test_the_pairs_differ_in_what_is_counted(tmp_path: Path) -> None:
-    """Silence would be easy if bad cells were not read at all: most of them do change their row's codes."""
+    """Silence would be easy if bad cells were not read at all: most of them do change their row's
+    codes.
+    """
     rows, differing = people(40, seed=6, bad=0), 0
     before = rows_of(open_source(HOMES["numpy"][0](rows, tmp_path), PEOPLE))
     for column, cell in ANYTHING:

@@ -1,4 +1,6 @@
-"""Where rows live: every source gives the same counts, and one row never changes how another is read."""
+"""Where rows live: every source gives the same counts, and one row never changes how another is
+read.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,19 @@ from understudy.tally import CodedRows, Counts
 
 Rows = list[list[Any]]
 NAMES = list(PEOPLE.names)
-ARROW_TYPES = [pa.int64(), pa.string(), pa.int64(), pa.int64(), pa.bool_(), pa.float64(), pa.date32(), pa.timestamp("us")]
-FEW = settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ARROW_TYPES = [
+    pa.int64(),
+    pa.string(),
+    pa.int64(),
+    pa.int64(),
+    pa.bool_(),
+    pa.float64(),
+    pa.date32(),
+    pa.timestamp("us"),
+]
+FEW = settings(
+    deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 # ---------------------------------------------------------------------- one table, many homes
@@ -57,9 +70,14 @@ def as_columns(rows: Rows) -> dict[str, list[Any]]:
 def as_arrow(rows: Rows) -> pa.Table:
     arrays = []
     for cells, kind in zip(as_columns(rows).values(), ARROW_TYPES, strict=True):
-        unit, raw = {pa.date32(): ("D", pa.int32()), pa.timestamp("us"): ("us", pa.int64())}.get(kind, (None, kind))
+        unit, raw = {pa.date32(): ("D", pa.int32()), pa.timestamp("us"): ("us", pa.int64())}.get(
+            kind, (None, kind)
+        )
         if unit:  # by number, because Python's dates do not reach as far as Arrow's
-            cells = [None if cell is None else int(np.datetime64(cell, unit).astype(np.int64)) for cell in cells]
+            cells = [
+                None if cell is None else int(np.datetime64(cell, unit).astype(np.int64))
+                for cell in cells
+            ]
         arrays.append(pa.array(cells, raw).cast(kind))
     return pa.table(arrays, names=NAMES)
 
@@ -116,21 +134,35 @@ HOMES: dict[str, Callable[[Rows, Path], Any]] = {
     "pandas inferred": lambda rows, _: pd.DataFrame(as_columns(rows)),
     "pandas nullable": lambda rows, _: pd.DataFrame(as_columns(rows)).convert_dtypes(),
     "pandas arrow": lambda rows, _: as_arrow(rows).to_pandas(types_mapper=pd.ArrowDtype),
-    "pandas category": lambda rows, _: pd.DataFrame(rows, columns=NAMES, dtype=object).astype({"city": "category", "age": "category"}),
+    "pandas category": (
+        lambda rows, _: pd.DataFrame(rows, columns=NAMES, dtype=object).astype(
+            {"city": "category", "age": "category"}
+        )
+    ),
     "polars": lambda rows, _: pl.from_arrow(as_arrow(rows)),
-    "polars categorical": lambda rows, _: pl.from_arrow(as_arrow(rows)).with_columns(pl.col("city").cast(pl.Categorical)),
+    "polars categorical": (
+        lambda rows, _: pl.from_arrow(as_arrow(rows)).with_columns(
+            pl.col("city").cast(pl.Categorical)
+        )
+    ),
     "pandas subclass": lambda rows, _: Subclass(rows, columns=NAMES, dtype=object),
     "polars lazy": lambda rows, _: pl.from_arrow(as_arrow(rows)).lazy(),
     "duckdb relation": lambda rows, _: kept_in_duckdb(as_arrow(rows)),
     "narwhals": lambda rows, _: nw.from_native(pd.DataFrame(rows, columns=NAMES, dtype=object)),
     "arrow": lambda rows, _: as_arrow(rows),
     "arrow chunks": lambda rows, _: pa.concat_tables([as_arrow(rows[:3]), as_arrow(rows[3:])]),
-    "arrow batch": lambda rows, _: pa.record_batch([column.combine_chunks() for column in as_arrow(rows).columns], names=NAMES),
+    "arrow batch": lambda rows, _: pa.record_batch(
+        [column.combine_chunks() for column in as_arrow(rows).columns], names=NAMES
+    ),
     "numpy objects": lambda rows, _: np.array(rows, dtype=object).reshape(-1, len(NAMES)),
     "numpy structured": lambda rows, _: structured(rows),
     "csv": lambda rows, folder: write(folder / "t.csv", as_csv(rows)),
-    "csv quoted, unix": lambda rows, folder: write(folder / "t.csv", as_csv(rows, quoting=csv.QUOTE_ALL, lineterminator="\n").rstrip()),
-    "csv with a byte order mark": lambda rows, folder: write(folder / "t.CSV", b"\xef\xbb\xbf" + as_csv(rows)),
+    "csv quoted, unix": lambda rows, folder: write(
+        folder / "t.csv", as_csv(rows, quoting=csv.QUOTE_ALL, lineterminator="\n").rstrip()
+    ),
+    "csv with a byte order mark": lambda rows, folder: write(
+        folder / "t.CSV", b"\xef\xbb\xbf" + as_csv(rows)
+    ),
     "csv.gz": lambda rows, folder: write(folder / "t.csv.gz", gzip.compress(as_csv(rows))),
     "csv glob": lambda rows, folder: glob_of(rows, folder, "csv"),
     "parquet": parquet,
@@ -140,10 +172,17 @@ EVERY_HOME = pytest.mark.parametrize("home", list(HOMES.values()), ids=list(HOME
 
 
 @functools.cache
-def people_and_codes(count: int, seed: int = 0, bad: float = 0.2) -> tuple[Rows, list[tuple[int, ...]]]:
+def people_and_codes(
+    count: int, seed: int = 0, bad: float = 0.2
+) -> tuple[Rows, list[tuple[int, ...]]]:
     """Invented rows, and their codes by the definition: one cell at a time."""
     rows = people(count, seed, bad=bad)
-    return rows, [tuple(int(col.encode(read_objects([cell]))[0]) for col, cell in zip(PEOPLE, row, strict=True)) for row in rows]
+    return rows, [
+        tuple(
+            int(col.encode(read_objects([cell]))[0]) for col, cell in zip(PEOPLE, row, strict=True)
+        )
+        for row in rows
+    ]
 
 
 def naive(part: QueryClass, codes: list[tuple[int, ...]]) -> list[int]:
@@ -152,19 +191,36 @@ def naive(part: QueryClass, codes: list[tuple[int, ...]]) -> list[int]:
         tallies = Counter(tuple(row[p] for p in part.positions) for row in codes)
         return [tallies[cell] for cell in itertools.product(*map(range, part.shape))]
     if isinstance(part, Symmetric):
-        return [sum(q.table[sum((row[x.column] == x.value) == x.holds for x in q.literals)] for row in codes) for q in part.queries]
+        return [
+            sum(
+                q.table[sum((row[x.column] == x.value) == x.holds for x in q.literals)]
+                for row in codes
+            )
+            for q in part.queries
+        ]
     if isinstance(part, Conjunctions):
-        asked = [list(zip(*query, strict=True)) for query in zip(*vars(part.literals).values(), strict=True)]
-        return [sum(all((row[c] == v) == holds for c, v, holds in query) for row in codes) for query in asked]
+        asked = [
+            list(zip(*query, strict=True))
+            for query in zip(*vars(part.literals).values(), strict=True)
+        ]
+        return [
+            sum(all((row[c] == v) == holds for c, v, holds in query) for row in codes)
+            for query in asked
+        ]
     if isinstance(part, AllConjunctions):
-        held = [sum((row[x.column] == x.value) << j for j, x in enumerate(part.literals)) for row in codes]
+        held = [
+            sum((row[x.column] == x.value) << j for j, x in enumerate(part.literals))
+            for row in codes
+        ]
         return [sum(number & wanted == wanted for number in held) for wanted in range(part.size)]
     raise AssertionError(f"write down what {part.kind} counts")
 
 
 @EVERY_HOME
 @pytest.mark.parametrize("kind", list(query_classes().values()), ids=list(query_classes()))
-def test_every_source_gives_the_same_counts(home: Callable[[Rows, Path], Any], kind: type[QueryClass], tmp_path: Path) -> None:
+def test_every_source_gives_the_same_counts(
+    home: Callable[[Rows, Path], Any], kind: type[QueryClass], tmp_path: Path
+) -> None:
     rows, codes = people_and_codes(60)
     assert len(set(codes)) == 60
     source = open_source(home(rows, tmp_path), PEOPLE)
@@ -175,12 +231,16 @@ def test_every_source_gives_the_same_counts(home: Callable[[Rows, Path], Any], k
 
 
 @EVERY_HOME
-def test_sources_answer_a_second_time_and_count_rows_without_columns(home: Callable[[Rows, Path], Any], tmp_path: Path) -> None:
+def test_sources_answer_a_second_time_and_count_rows_without_columns(
+    home: Callable[[Rows, Path], Any], tmp_path: Path
+) -> None:
     source = open_source(home(people(30), tmp_path), PEOPLE)
     first, again = (source.count([(), (2, 1), (1, 2)]) for _ in range(2))
     assert first[0].dense().tolist() == [30] == again[0].dense().tolist()
     square = first[1].dense().reshape(PEOPLE.shape[2], PEOPLE.shape[1])
-    assert np.array_equal(square.T.ravel(), first[2].dense()), "a marginal's cells follow the order of its columns"
+    assert np.array_equal(square.T.ravel(), first[2].dense()), (
+        "a marginal's cells follow the order of its columns"
+    )
     assert source.shape == PEOPLE.shape
 
 
@@ -209,13 +269,19 @@ def check_neighbours(before: list[tuple[int, ...]], after: np.ndarray, replaced:
 
 
 ANY_ROW = st.lists(ANY_CELL, min_size=len(NAMES), max_size=len(NAMES))
-MIXED = [name for name in HOMES if name.startswith(("pandas object", "pandas subclass", "narwhals", "numpy", "csv"))]
+MIXED = [
+    name
+    for name in HOMES
+    if name.startswith(("pandas object", "pandas subclass", "narwhals", "numpy", "csv"))
+]
 
 
 @pytest.mark.parametrize("home", [HOMES[name] for name in MIXED], ids=MIXED)
 @given(row=ANY_ROW, at=st.integers(0, 7))
 @FEW
-def test_replacing_a_row_by_anything_moves_no_other_row(home: Callable[[Rows, Path], Any], row: list[Any], at: int, tmp_path: Path) -> None:
+def test_replacing_a_row_by_anything_moves_no_other_row(
+    home: Callable[[Rows, Path], Any], row: list[Any], at: int, tmp_path: Path
+) -> None:
     rows, before = people_and_codes(8, seed=1)
     changed = [*rows[:at], row, *rows[at + 1 :]]
     check_neighbours(before, rows_of(open_source(home(changed, tmp_path), PEOPLE)), at)
@@ -223,15 +289,20 @@ def test_replacing_a_row_by_anything_moves_no_other_row(home: Callable[[Rows, Pa
 
 @given(cell=ANY_CELL, column=st.integers(0, 7), at=st.integers(0, 7))
 @settings(deadline=None, max_examples=100)
-def test_a_bad_cell_that_flips_a_pandas_type_moves_no_other_row(cell: Any, column: int, at: int) -> None:
+def test_a_bad_cell_that_flips_a_pandas_type_moves_no_other_row(
+    cell: Any, column: int, at: int
+) -> None:
     """pandas stores integers as floats once one is NaN, and as objects once one is text."""
     rows, before = people_and_codes(8, seed=2, bad=0)
     columns = as_columns(rows)
     columns[NAMES[column]][at] = cell
     try:
         frame = pd.DataFrame({name: pd.Series(cells) for name, cells in columns.items()})
-    except (UnicodeEncodeError, OverflowError, ValueError, TypeError):  # pandas itself refuses to hold the cell
-        frame = pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in columns.items()})
+    # pandas itself refuses to hold the cell
+    except (UnicodeEncodeError, OverflowError, ValueError, TypeError):
+        frame = pd.DataFrame(
+            {name: pd.Series(cells, dtype=object) for name, cells in columns.items()}
+        )
     check_neighbours(before, rows_of(MemorySource(frame, PEOPLE)), at)
 
 
@@ -271,45 +342,84 @@ def test_replacing_a_row_in_typed_columns_moves_no_other_row(name: str, tmp_path
 def test_a_column_stored_as_text_reads_like_the_typed_one(home: str, tmp_path: Path) -> None:
     """Whoever stores a column as text because of one bad cell must not move the others."""
     table = as_arrow(people(40, seed=4))
-    texts = pa.table({name: pa.array([None if v is None else str(v) for v in table[name].to_pylist()], pa.string()) for name in NAMES})
+    texts = pa.table(
+        {
+            name: pa.array(
+                [None if v is None else str(v) for v in table[name].to_pylist()], pa.string()
+            )
+            for name in NAMES
+        }
+    )
     if home == "parquet":
         pq.write_table(texts, tmp_path / "t.parquet")
-    homes = {"arrow": texts, "polars": pl.from_arrow(texts), "pandas arrow": texts.to_pandas(types_mapper=pd.ArrowDtype)}
-    assert np.array_equal(rows_of(MemorySource(table, PEOPLE)), rows_of(open_source(homes.get(home, tmp_path / "t.parquet"), PEOPLE)))
+    homes = {
+        "arrow": texts,
+        "polars": pl.from_arrow(texts),
+        "pandas arrow": texts.to_pandas(types_mapper=pd.ArrowDtype),
+    }
+    assert np.array_equal(
+        rows_of(MemorySource(table, PEOPLE)),
+        rows_of(open_source(homes.get(home, tmp_path / "t.parquet"), PEOPLE)),
+    )
 
 
 def test_the_type_of_one_file_does_not_change_how_another_is_read(tmp_path: Path) -> None:
     """Joined under one type, NaN would become the text 'nan' because some other file holds text."""
-    schema = Schema((Number(name="x", integer=False, edges=(0.0, 1.0, 2.0), missing=True, other=True),))
-    pq.write_table(pa.table({"x": [float("nan"), float("inf"), 1e200, 0.5]}), tmp_path / "1.parquet")
+    schema = Schema(
+        (Number(name="x", integer=False, edges=(0.0, 1.0, 2.0), missing=True, other=True),)
+    )
+    pq.write_table(
+        pa.table({"x": [float("nan"), float("inf"), 1e200, 0.5]}), tmp_path / "1.parquet"
+    )
     alone = rows_of(open_source(tmp_path / "*.parquet", schema))
     pq.write_table(pa.table({"x": ["word"]}), tmp_path / "2.parquet")
-    assert np.array_equal(rows_of(open_source(tmp_path / "*.parquet", schema)), np.vstack([alone, [[2]]]))
+    assert np.array_equal(
+        rows_of(open_source(tmp_path / "*.parquet", schema)), np.vstack([alone, [[2]]])
+    )
     assert alone.ravel().tolist() == [3, 1, 1, 0]
 
 
 def test_text_in_parquet_that_is_not_utf8_is_read_as_other(tmp_path: Path) -> None:
-    raw = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(np.array([0, 3, 5], np.int32)), pa.py_buffer(b"\xff\xfe!no")])
+    raw = pa.Array.from_buffers(
+        pa.string(),
+        2,
+        [None, pa.py_buffer(np.array([0, 3, 5], np.int32)), pa.py_buffer(b"\xff\xfe!no")],
+    )
     pq.write_table(pa.table({"city": raw}), tmp_path / "t.parquet")
     schema = Schema((PEOPLE["city"],))
-    assert rows_of(open_source(tmp_path / "t.parquet", schema)).ravel().tolist() == [PEOPLE["city"].other_code, 4]
+    assert rows_of(open_source(tmp_path / "t.parquet", schema)).ravel().tolist() == [
+        PEOPLE["city"].other_code,
+        4,
+    ]
 
 
 def test_a_far_moment_in_parquet_is_clamped_in_milliseconds_too(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"seen": pa.array([0, 2**62], pa.int64()).cast(pa.timestamp("ms"))}), tmp_path / "t.parquet")
+    pq.write_table(
+        pa.table({"seen": pa.array([0, 2**62], pa.int64()).cast(pa.timestamp("ms"))}),
+        tmp_path / "t.parquet",
+    )
     schema = Schema((PEOPLE["seen"],))
-    assert rows_of(open_source(tmp_path / "t.parquet", schema)).ravel().tolist() == [0, schema["seen"].values - 1]
+    assert rows_of(open_source(tmp_path / "t.parquet", schema)).ravel().tolist() == [
+        0,
+        schema["seen"].values - 1,
+    ]
 
 
 # ---------------------------------------------------------------------- tables in memory
 
 
-@pytest.mark.parametrize("dtype", ["int8", ">i4", "uint64", "float16", "float32", ">f8", "longdouble", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["int8", ">i4", "uint64", "float16", "float32", ">f8", "longdouble", "bool"]
+)
 def test_numeric_arrays_of_every_type_and_byte_order(dtype: str) -> None:
     values = np.array([[0, 1], [1, 0], [1, 1]]).astype(dtype)
     schema = Schema.from_domain({"a": 2, "b": 2})
     assert rows_of(MemorySource(values, schema)).tolist() == [[0, 1], [1, 0], [1, 1]]
-    assert rows_of(MemorySource(pd.DataFrame(values, columns=["a", "b"]), schema)).tolist() == [[0, 1], [1, 0], [1, 1]]
+    assert rows_of(MemorySource(pd.DataFrame(values, columns=["a", "b"]), schema)).tolist() == [
+        [0, 1],
+        [1, 0],
+        [1, 1],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -375,7 +485,11 @@ def cut_all(data: bytes, wanted: list[int], chunk: int) -> list[list[bytes | Non
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-TABLES = st.integers(1, 4).flatmap(lambda width: st.lists(st.lists(st.text(max_size=5), min_size=width, max_size=width), max_size=6))
+TABLES = st.integers(1, 4).flatmap(
+    lambda width: st.lists(
+        st.lists(st.text(max_size=5), min_size=width, max_size=width), max_size=6
+    )
+)
 
 
 @given(
@@ -385,24 +499,38 @@ TABLES = st.integers(1, 4).flatmap(lambda width: st.lists(st.lists(st.text(max_s
     chunk=st.integers(1, 40),
 )
 @settings(deadline=None, max_examples=150)
-def test_well_formed_csv_is_cut_as_it_was_written(rows: list[list[str]], quoting: Any, ending: str, chunk: int) -> None:
+def test_well_formed_csv_is_cut_as_it_was_written(
+    rows: list[list[str]], quoting: Any, ending: str, chunk: int
+) -> None:
     text = io.StringIO(newline="")
     csv.writer(text, quoting=quoting, lineterminator=ending).writerows(rows)
-    # Python's writer leaves a carriage return unquoted where it is not part of the line's end; alone on its line it is a blank line.
-    assume(quoting == csv.QUOTE_ALL or ending != "\n" or not any(set("".join(row)) == {"\r"} and len(row) == 1 for row in rows))
+    # Python's writer leaves a carriage return unquoted where it is not part of the line's end;
+    # alone on its line it is a blank line.
+    assume(
+        quoting == csv.QUOTE_ALL
+        or ending != "\n"
+        or not any(set("".join(row)) == {"\r"} and len(row) == 1 for row in rows)
+    )
     width = len(rows[0]) if rows else 1
     found = cut_all(text.getvalue().encode(), list(range(width)), chunk)
     expected = [[cell.strip("\r\n").encode() or None for cell in row] for row in rows]
     assert [[cell and (cell.strip(b"\r\n") or None) for cell in row] for row in found] == expected
 
 
-@given(data=st.lists(st.sampled_from(b'a,"\n\r\x00\xff\xc3 '), max_size=40).map(bytes), chunk=st.integers(1, 12))
+@given(
+    data=st.lists(st.sampled_from(b'a,"\n\r\x00\xff\xc3 '), max_size=40).map(bytes),
+    chunk=st.integers(1, 12),
+)
 @settings(deadline=None, max_examples=300)
 def test_any_bytes_are_cut_the_same_in_chunks_of_any_length(data: bytes, chunk: int) -> None:
     assert cut_all(data, [0, 2], chunk) == cut_all(data, [0, 2], 1 << 20)
 
 
-@given(lines=st.lists(st.lists(st.sampled_from(b"ab, \r\x00\xff\xc3"), max_size=8).map(bytes), max_size=6))
+@given(
+    lines=st.lists(
+        st.lists(st.sampled_from(b"ab, \r\x00\xff\xc3"), max_size=8).map(bytes), max_size=6
+    )
+)
 @settings(deadline=None, max_examples=100)
 def test_without_quotes_a_line_is_a_row_whatever_its_bytes(lines: list[bytes]) -> None:
     found = cut_all(b"\n".join(lines), [0, 1], 16)
@@ -428,7 +556,10 @@ def test_a_line_longer_than_any_buffer_is_one_row(tmp_path: Path) -> None:
     assert rows_of(open_source(path, schema)).tolist() == [[PEOPLE["city"].other_code, 1], [4, 2]]
 
 
-@given(body=st.binary(max_size=60) | st.lists(st.sampled_from(b'no,1"\n\x00\xff'), max_size=60).map(bytes))
+@given(
+    body=st.binary(max_size=60)
+    | st.lists(st.sampled_from(b'no,1"\n\x00\xff'), max_size=60).map(bytes)
+)
 @FEW
 def test_no_bytes_after_the_header_make_a_csv_file_unreadable(body: bytes, tmp_path: Path) -> None:
     schema = Schema((PEOPLE["city"], PEOPLE["id"]))
@@ -439,15 +570,28 @@ def test_no_bytes_after_the_header_make_a_csv_file_unreadable(body: bytes, tmp_p
 
 
 def test_non_ascii_categories_and_missing_values_match_in_csv(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.csv", 'city\nZürich\nÀ–B\n 東京 \n"say ""hi"", ok"\nno\n—\nZurich\n'.encode())
-    assert rows_of(open_source(path, Schema((PEOPLE["city"],)))).ravel().tolist() == [0, 1, 2, 3, 4, 6, 5]
+    path = write(
+        tmp_path / "t.csv", 'city\nZürich\nÀ–B\n 東京 \n"say ""hi"", ok"\nno\n—\nZurich\n'.encode()
+    )
+    assert rows_of(open_source(path, Schema((PEOPLE["city"],)))).ravel().tolist() == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        6,
+        5,
+    ]
 
 
 def test_columns_of_files_go_by_place_not_by_the_engines_idea_of_names(tmp_path: Path) -> None:
     """DuckDB's names ignore case, cannot be empty, and give way to folders called like a column."""
     schema = Schema((PEOPLE["city"], PEOPLE["id"]))
     row = {"": "0", "CITY": "Zürich", "city": "東京", 'a "b"': "x", "id": "7"}
-    for folder, names in ((tmp_path / "it's [1]*", list(row)), (tmp_path / "city=no", ["id", "city"])):
+    for folder, names in (
+        (tmp_path / "it's [1]*", list(row)),
+        (tmp_path / "city=no", ["id", "city"]),
+    ):
         folder.mkdir()
         write(folder / "t.csv", as_csv([[row[name] for name in names]], names))
         pq.write_table(pa.table([[row[name]] for name in names], names=names), folder / "t.parquet")
@@ -460,7 +604,9 @@ def test_a_file_named_like_a_pattern_is_that_file(tmp_path: Path) -> None:
         write(tmp_path / f"{name}.csv", b"city\nno\n")
         pq.write_table(pa.table({"city": ["no"]}), tmp_path / f"{name}.parquet")
     for name, ending in itertools.product(("x*", "x[y]"), ("csv", "parquet")):
-        assert len(rows_of(open_source(tmp_path / f"{name}.{ending}", Schema((PEOPLE["city"],))))) == 1
+        assert (
+            len(rows_of(open_source(tmp_path / f"{name}.{ending}", Schema((PEOPLE["city"],))))) == 1
+        )
 
 
 # ---------------------------------------------------------------------- files that are refused
@@ -469,7 +615,9 @@ SECRET = "Rumpelstiltskin"
 
 
 def refusal(path: Any, schema: Schema = PEOPLE) -> str:
-    """The sentence with which a path is refused, after making sure that neither it nor what stands behind it tells a cell."""
+    """The sentence with which a path is refused, after making sure that neither it nor what stands
+    behind it tells a cell.
+    """
     with pytest.raises(SourceError) as problem:
         rows_of(open_source(path, schema))
     assert SECRET not in chain_of(problem.value)
@@ -495,30 +643,55 @@ def test_files_whose_columns_do_not_fit_are_refused_in_a_sentence(tmp_path: Path
         write(tmp_path / f"{i}.csv", f"{header}\n{SECRET},1\n".encode())
     assert "do not all have the same columns" in refusal(tmp_path / "*.csv", schema)
     assert "no column 'b', which the schema names" in refusal(tmp_path / "1.csv", schema)
-    assert "two columns named 'b'" in refusal(write(tmp_path / "twice.csv", f"a,b,b\n{SECRET},1,1\n".encode()), schema)
-    assert "two columns of one name" in refusal(write(tmp_path / "other.csv", f"a,b,{SECRET},{SECRET}\n0,1,1,1\n".encode()), schema)
+    assert "two columns named 'b'" in refusal(
+        write(tmp_path / "twice.csv", f"a,b,b\n{SECRET},1,1\n".encode()), schema
+    )
+    assert "two columns of one name" in refusal(
+        write(tmp_path / "other.csv", f"a,b,{SECRET},{SECRET}\n0,1,1,1\n".encode()), schema
+    )
     assert "line of column names" in refusal(write(tmp_path / "empty.csv", b""), schema)
 
 
-@pytest.mark.parametrize("line", [f"{SECRET},0", f"{SECRET},{SECRET}", f'"{SECRET}', f"{SECRET}\r1,2"])
-def test_a_csv_file_without_a_header_shows_nothing_of_its_first_person(line: str, tmp_path: Path) -> None:
-    refusal(write(tmp_path / "t.csv", f"{line}\n1,0\n".encode()), Schema.from_domain({"a": 2, "b": 2}))
+@pytest.mark.parametrize(
+    "line", [f"{SECRET},0", f"{SECRET},{SECRET}", f'"{SECRET}', f"{SECRET}\r1,2"]
+)
+def test_a_csv_file_without_a_header_shows_nothing_of_its_first_person(
+    line: str, tmp_path: Path
+) -> None:
+    refusal(
+        write(tmp_path / "t.csv", f"{line}\n1,0\n".encode()), Schema.from_domain({"a": 2, "b": 2})
+    )
 
 
 def test_damaged_files_are_refused_without_a_cell(tmp_path: Path) -> None:
     schema = Schema((PEOPLE["city"],))
-    zipped = gzip.compress(b"city\n" + f"{SECRET}\n".encode() * 1000 + np.random.default_rng(0).bytes(50_000))
+    zipped = gzip.compress(
+        b"city\n" + f"{SECRET}\n".encode() * 1000 + np.random.default_rng(0).bytes(50_000)
+    )
     assert "read to the end" in refusal(write(tmp_path / "cut.csv.gz", zipped[:20_000]), schema)
-    assert "header" in refusal(write(tmp_path / "plain.csv.gz", f"city\n{SECRET}\n".encode()), schema)
-    assert "not a readable Parquet file" in refusal(write(tmp_path / "t.parquet", f"PAR1{SECRET}".encode()), schema)
-    pq.write_table(pa.table({"city": [SECRET] * 1000}), tmp_path / "u.parquet", compression=None, use_dictionary=False)
+    assert "header" in refusal(
+        write(tmp_path / "plain.csv.gz", f"city\n{SECRET}\n".encode()), schema
+    )
+    assert "not a readable Parquet file" in refusal(
+        write(tmp_path / "t.parquet", f"PAR1{SECRET}".encode()), schema
+    )
+    pq.write_table(
+        pa.table({"city": [SECRET] * 1000}),
+        tmp_path / "u.parquet",
+        compression=None,
+        use_dictionary=False,
+    )
     data = (tmp_path / "u.parquet").read_bytes()
     middle = data.index(SECRET.encode()) - 4
-    assert "read to the end" in refusal(write(tmp_path / "v.parquet", data[:middle] + b"\xff" * 400 + data[middle + 400 :]), schema)
+    assert "read to the end" in refusal(
+        write(tmp_path / "v.parquet", data[:middle] + b"\xff" * 400 + data[middle + 400 :]), schema
+    )
 
 
 @pytest.mark.parametrize("kind", [duckdb.InvalidInputException, pa.ArrowInvalid, OSError])
-def test_what_the_engine_says_of_a_value_is_never_passed_on(kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_engine_says_of_a_value_is_never_passed_on(
+    kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Engine:
         def sql(self, _: str) -> None:
             raise kind(f'value "{SECRET}" is not valid')
@@ -539,13 +712,22 @@ def wide(rows: int) -> tuple[np.ndarray, Schema]:
     return codes, Schema.from_domain(dict.fromkeys("abcde", 60))
 
 
-def test_marginals_too_wide_for_an_array_keep_their_occupied_cells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_marginals_too_wide_for_an_array_keep_their_occupied_cells(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     codes, schema = wide(2000)
-    monkeypatch.setattr(tally, "BLOCK_ROWS", 20)  # a hundred blocks, so that partial tallies are merged more than once
+    # a hundred blocks, so that partial tallies are merged more than once
+    monkeypatch.setattr(tally, "BLOCK_ROWS", 20)
     pq.write_table(pa.table(dict(zip("abcde", codes.T, strict=True))), tmp_path / "t.parquet")
     order = (3, 0, 4, 2, 1)
-    expected = Counter(int(np.ravel_multi_index(row, (60,) * 5)) for row in codes[:, order].tolist())
-    for source in (CodedRows(codes, schema.shape), MemorySource(codes, schema), DuckDBSource(tmp_path / "t.parquet", schema)):
+    expected = Counter(
+        int(np.ravel_multi_index(row, (60,) * 5)) for row in codes[:, order].tolist()
+    )
+    for source in (
+        CodedRows(codes, schema.shape),
+        MemorySource(codes, schema),
+        DuckDBSource(tmp_path / "t.parquet", schema),
+    ):
         [counts] = source.count([order])
         assert counts.cells == 60**5 and counts.keys is not None
         assert dict(zip(counts.keys.tolist(), counts.values.tolist(), strict=True)) == expected
@@ -577,12 +759,18 @@ def test_columns_with_many_codes_keep_them_apart() -> None:
         codes = np.array([[0], [size - 1], [size // 2]])
         assert np.array_equal(rows_of(MemorySource(codes, Schema.from_domain({"a": size}))), codes)
     col = Categorical(name="x", categories=tuple(map(str, range(300))), missing=True)
-    assert rows_of(MemorySource(pd.DataFrame({"x": [None, "299"]}), Schema((col,)))).ravel().tolist() == [300, 299]
+    assert rows_of(
+        MemorySource(pd.DataFrame({"x": [None, "299"]}), Schema((col,)))
+    ).ravel().tolist() == [300, 299]
 
 
 def test_header_and_rows_agree_on_where_the_header_ends(tmp_path: Path) -> None:
     schema = Schema.from_domain({"a": 10, "b": 10})
-    for content, rows in ((b'\xef\xbb\xbf"x\ny",a,b\n0,1,2\n0,3,4\n', 2), (b"\xef\xbb\xbfa,b\r\n1,2\r\n", 1), (b'"a","b"\n1,2', 1)):
+    for content, rows in (
+        (b'\xef\xbb\xbf"x\ny",a,b\n0,1,2\n0,3,4\n', 2),
+        (b"\xef\xbb\xbfa,b\r\n1,2\r\n", 1),
+        (b'"a","b"\n1,2', 1),
+    ):
         (tmp_path / "t.csv").write_bytes(content)
         assert int(open_source(tmp_path / "t.csv", schema).count([()])[0].values[0]) == rows
     (tmp_path / "t.csv").write_bytes(b"a,b\r1,2\n3,4\n")

@@ -1,4 +1,6 @@
-"""Licences, pins and the wheel. Advisories cannot be had offline, so nothing here looks for known vulnerabilities."""
+"""Licences, pins and the wheel. Advisories cannot be had offline, so nothing here looks for known
+vulnerabilities.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ LINE = re.compile(r"\| ([\w.-]+) \| (\S+) \| (.+) \| ([\w, ]+) \|")
 
 def listed() -> dict[str, tuple[str, str, str]]:
     """The table in docs/licences.md: name to version, licence and uses."""
-    found = [LINE.fullmatch(line) for line in licences.PAGE.read_text(encoding="utf-8").splitlines()]
+    found = [
+        LINE.fullmatch(line) for line in licences.PAGE.read_text(encoding="utf-8").splitlines()
+    ]
     return {m[1]: (m[2], m[3], m[4]) for m in found if m and m[1] != "package"}
 
 
@@ -31,21 +35,44 @@ def listed() -> dict[str, tuple[str, str, str]]:
 
 def test_nothing_that_the_package_needs_is_under_the_gpl() -> None:
     runtime = [need.name for need in requirements.needs() if "runtime" in need.uses]
-    assert {"numpy", "llvmlite", "markupsafe", "pygments"} <= set(runtime)  # what they need themselves is among them
+    # what they need themselves is among them
+    assert {"numpy", "llvmlite", "markupsafe", "pygments"} <= set(runtime)
     stated = {name: licences.licence_of(name) for name in runtime}
-    assert not {name: licence for name, licence in stated.items() if licences.is_strong_copyleft(licence)}
-    assert not {name for name, licence in stated.items() if licence in (licences.NOT_READ, licences.NOT_STATED)}
+    assert not {
+        name: licence for name, licence in stated.items() if licences.is_strong_copyleft(licence)
+    }
+    assert not {
+        name
+        for name, licence in stated.items()
+        if licence in (licences.NOT_READ, licences.NOT_STATED)
+    }
 
 
 @pytest.mark.parametrize(
-    "licence", ["GPL", "GPLv3", "GPL-2.0-or-later", "GNU General Public License v3 (GPLv3)", "AGPL-3.0-only", "MIT AND GPL-3.0"]
+    "licence",
+    [
+        "GPL",
+        "GPLv3",
+        "GPL-2.0-or-later",
+        "GNU General Public License v3 (GPLv3)",
+        "AGPL-3.0-only",
+        "MIT AND GPL-3.0",
+    ],
 )
 def test_the_gpl_is_noticed(licence: str) -> None:
     assert licences.is_strong_copyleft(licence)
 
 
 @pytest.mark.parametrize(
-    "licence", ["MIT", "LGPLv3+", "GNU Lesser General Public License v3 (LGPLv3)", "MPL-2.0", "MIT OR GPL-3.0", "Apache 2.0"]
+    "licence",
+    [
+        "MIT",
+        "LGPLv3+",
+        "GNU Lesser General Public License v3 (LGPLv3)",
+        "MPL-2.0",
+        "MIT OR GPL-3.0",
+        "Apache 2.0",
+    ],
 )
 def test_others_are_not(licence: str) -> None:
     assert not licences.is_strong_copyleft(licence)
@@ -56,7 +83,9 @@ def test_every_pin_is_on_the_page_with_its_version_and_licence() -> None:
     assert {name: page[name][0] for name in page} == dict(pins.values())
     for name, (written, version) in pins.items():
         if requirements.version_of(name) == version:  # another version may state another licence
-            assert page[written][1] == licences.licence_of(name).replace("|", "/"), f"{written}: run make licences"
+            assert page[written][1] == licences.licence_of(name).replace("|", "/"), (
+                f"{written}: run make licences"
+            )
     assert {name for name, row in page.items() if row[1] == licences.NOT_READ} <= {"gurobipy"}
     uses = {need.name: need.uses for need in requirements.needs()}
     assert {name for name in pins if "runtime" in uses.get(name, ())} == {
@@ -74,7 +103,11 @@ def test_the_page_says_what_is_not_checked() -> None:
 def test_everything_needed_is_pinned_at_a_version_that_is_asked_for() -> None:
     asked = {name for use in requirements.declared().values() for name in requirements.closure(use)}
     assert {"duckdb", "gurobipy", "mypy", "hatchling"} <= asked
-    assert requirements.unpinned() == [] and requirements.strangers() == [] and requirements.below_what_is_asked() == []
+    assert (
+        requirements.unpinned() == []
+        and requirements.strangers() == []
+        and requirements.below_what_is_asked() == []
+    )
 
 
 def test_what_is_installed_is_what_is_pinned_and_fits_together() -> None:
@@ -85,13 +118,21 @@ def test_what_is_installed_is_what_is_pinned_and_fits_together() -> None:
 
 def test_a_missing_a_low_and_a_drifted_pin_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     real = requirements.pins()
-    broken = {name: pin for name, pin in real.items() if name != "llvmlite"}  # needed by Numba, not by us
-    broken |= {"numpy": ("numpy", "1.26.4"), "click": ("click", "8.1.0"), "left-pad": ("left-pad", "1.0")}
+    # needed by Numba, not by us
+    broken = {name: pin for name, pin in real.items() if name != "llvmlite"}
+    broken |= {
+        "numpy": ("numpy", "1.26.4"),
+        "click": ("click", "8.1.0"),
+        "left-pad": ("left-pad", "1.0"),
+    }
     monkeypatch.setattr(requirements, "pins", lambda: broken)
     monkeypatch.setattr(requirements, "absent", list)
     assert requirements.unpinned() == ["llvmlite"] and "left-pad" in requirements.strangers()
     assert requirements.below_what_is_asked() == ["numpy>=2.0"]
-    assert any(text.startswith("click ") and text.endswith("pinned 8.1.0") for text in requirements.drifted())
+    assert any(
+        text.startswith("click ") and text.endswith("pinned 8.1.0")
+        for text in requirements.drifted()
+    )
 
 
 def test_extras_of_a_requirement_are_followed_and_other_platforms_are_not() -> None:
@@ -100,7 +141,9 @@ def test_extras_of_a_requirement_are_followed_and_other_platforms_are_not() -> N
     assert requirements.closure([Requirement("no-such-package")]) == {"no-such-package"}
 
 
-@pytest.mark.parametrize("name", ["torch", "triton", "nvidia-cublas", "nvidia_cudnn_cu13", "cuda-toolkit"])
+@pytest.mark.parametrize(
+    "name", ["torch", "triton", "nvidia-cublas", "nvidia_cudnn_cu13", "cuda-toolkit"]
+)
 def test_a_build_for_graphics_cards_is_noticed(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,8 +151,14 @@ def test_a_build_for_graphics_cards_is_noticed(
     described.mkdir()
     (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert canonicalize_name(name) in requirements.unwanted() and "numpy" not in requirements.unwanted()
-    assert requirements.main() == 1 and f"{canonicalize_name(name)} is installed, and is large" in capsys.readouterr().out
+    assert (
+        canonicalize_name(name) in requirements.unwanted()
+        and "numpy" not in requirements.unwanted()
+    )
+    assert (
+        requirements.main() == 1
+        and f"{canonicalize_name(name)} is installed, and is large" in capsys.readouterr().out
+    )
 
 
 # ---------------------------------------------------------------------- what is installed for what
@@ -133,7 +182,9 @@ def test_a_demo_installs_the_package_alone_and_shows_it() -> None:
 def test_tools_of_those_who_work_on_it_are_nobodys_extras() -> None:
     data = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert set(data["project"]["optional-dependencies"]) == {"pandas", "learn", "solvers", "gurobi"}
-    assert {"test", "lint", "fuzz"} <= set(data["dependency-groups"]) <= set(requirements.declared())
+    assert (
+        {"test", "lint", "fuzz"} <= set(data["dependency-groups"]) <= set(requirements.declared())
+    )
 
 
 STAND_IN = """#!/bin/sh
@@ -148,20 +199,42 @@ def test_the_machines_settings_of_pip_do_not_reach_what_ci_installs(tmp_path: Pa
     for name in ("make", "chromium"):
         (tmp_path / "bin" / name).write_text(STAND_IN)
         (tmp_path / "bin" / name).chmod(0o755)
-    elsewhere = {"PIP_INDEX_URL": "x", "PIP_EXTRA_INDEX_URL": "x", "PIP_FIND_LINKS": "x", "PIP_CONSTRAINT": "x", "PIP_CONFIG_FILE": "x"}
+    elsewhere = {
+        "PIP_INDEX_URL": "x",
+        "PIP_EXTRA_INDEX_URL": "x",
+        "PIP_FIND_LINKS": "x",
+        "PIP_CONSTRAINT": "x",
+        "PIP_CONFIG_FILE": "x",
+    }
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    environment = {"PATH": path, "SEEN": str(tmp_path / "seen"), "PIP_CERT": "kept.pem", **elsewhere}
+    environment = {
+        "PATH": path,
+        "SEEN": str(tmp_path / "seen"),
+        "PIP_CERT": "kept.pem",
+        **elsewhere,
+    }
     subprocess.run(["bash", str(ROOT / ".ci" / "run")], env=environment, check=True)
     settings = ["PIP_CERT=kept.pem", "PIP_CONFIG_FILE=/dev/null"]
-    assert (tmp_path / "seen").read_text().splitlines() == ["pins", *settings, "lint", *settings, "test", *settings]
+    assert (tmp_path / "seen").read_text().splitlines() == [
+        "pins",
+        *settings,
+        "lint",
+        *settings,
+        "test",
+        *settings,
+    ]
 
 
 # ---------------------------------------------------------------------- the wheel
 
 
-@pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="hatchling is not installed (pip install --group test)")
+@pytest.mark.skipif(
+    importlib.util.find_spec("hatchling") is None,
+    reason="hatchling is not installed (pip install --group test)",
+)
 def test_the_wheel_is_the_same_wherever_and_whenever_it_is_built(tmp_path: Path) -> None:
-    here, there = wheel.copy(ROOT, tmp_path / "here"), wheel.copy(ROOT, tmp_path / "some/where/else")
+    here = wheel.copy(ROOT, tmp_path / "here")
+    there = wheel.copy(ROOT, tmp_path / "some/where/else")
     for file in there.rglob("*"):
         os.utime(file, (10**9, 10**9))
     first, second = wheel.build(here, tmp_path / "1"), wheel.build(there, tmp_path / "2")
@@ -169,5 +242,12 @@ def test_the_wheel_is_the_same_wherever_and_whenever_it_is_built(tmp_path: Path)
     other = wheel.build(here, tmp_path / "3", epoch="1600000000")
     assert wheel.digest(other) != wheel.digest(first)  # so the comparison sees more than names
     names = zipfile.ZipFile(first).namelist()
-    assert {"understudy/py.typed", "understudy/privacy/PROOFS.md", "understudy/bundle/templates/report.html.j2"} <= set(names)
-    assert all(name.startswith(("understudy/", "understudy-")) and "__pycache__" not in name for name in names)
+    assert {
+        "understudy/py.typed",
+        "understudy/privacy/PROOFS.md",
+        "understudy/bundle/templates/report.html.j2",
+    } <= set(names)
+    assert all(
+        name.startswith(("understudy/", "understudy-")) and "__pycache__" not in name
+        for name in names
+    )

@@ -1,4 +1,6 @@
-"""Another name of a file is the same file: what was spent on it is found, or the release is refused with what to do."""
+"""Another name of a file is the same file: what was spent on it is found, or the release is refused
+with what to do.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,13 @@ from understudy.privacy import events as ev
 from understudy.privacy.meter import Meter
 from understudy.queries.base import Neighbours
 
-QUICK: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "mechanism": "mwem", "parameters": {"rounds": 2}, "rows": 10}
+QUICK: dict[str, Any] = {
+    "epsilon": 1,
+    "delta": 1e-6,
+    "mechanism": "mwem",
+    "parameters": {"rounds": 2},
+    "rows": 10,
+}
 PRICE = Budget.of(epsilon=1, delta=1e-6).rho
 REPLACE = Neighbours.REPLACE_ONE
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.LedgerWarning")
@@ -114,8 +122,12 @@ NAMES = [hard_link, link, rename, glob, wide_glob, hard_link_of_what_took_its_pl
 
 @pytest.mark.parametrize("far", [False, True])
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("by", ["default", "explicit ledger", "ledger object", "process ledger", "learn"])
-def test_a_limit_is_found_under_every_name(people: Path, name: Callable[[Path, Path], str], far: bool, by: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "by", ["default", "explicit ledger", "ledger object", "process ledger", "learn"]
+)
+def test_a_limit_is_found_under_every_name(
+    people: Path, name: Callable[[Path, Path], str], far: bool, by: str, tmp_path: Path
+) -> None:
     there = tmp_path / "elsewhere" if far else people.parent
     there.mkdir(exist_ok=True)
     other = name(people, there)
@@ -138,7 +150,9 @@ def test_a_limit_is_found_under_every_name(people: Path, name: Callable[[Path, P
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_without_the_registry_the_ledgers_of_a_folder_are_enough(people: Path, name: Callable[[Path, Path], str]) -> None:
+def test_without_the_registry_the_ledgers_of_a_folder_are_enough(
+    people: Path, name: Callable[[Path, Path], str]
+) -> None:
     other = name(people, people.parent)
     shutil.rmtree(state_folder())
     with pytest.raises(BudgetRefused, match="nothing was charged"):
@@ -147,8 +161,19 @@ def test_without_the_registry_the_ledgers_of_a_folder_are_enough(people: Path, n
 
 def test_the_command_refuses_too_and_says_which_ledger(people: Path, tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text(json.dumps({"a": 3, "b": 4, "c": 2}))
-    words = ["--schema", str(tmp_path / "s.json"), "--epsilon", "1", "--delta", "1e-6", "--out", str(tmp_path / "out")]
-    result = run("release", glob(people, people.parent), *words, "--ledger", str(tmp_path / "l.jsonl"))
+    words = [
+        "--schema",
+        str(tmp_path / "s.json"),
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-6",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    result = run(
+        "release", glob(people, people.parent), *words, "--ledger", str(tmp_path / "l.jsonl")
+    )
     assert result.exit_code == 3 and str(ledger(people)) in result.stderr.replace("\n", "")
 
 
@@ -162,11 +187,17 @@ def test_another_name_is_charged_to_the_same_ledger_and_makes_no_other(tmp_path:
     assert spent(ledger(path)) == [2] and not ledger(other).exists()
     assert made.manifest["ledger"] == "people.csv.ledger.jsonl"
     shown = json.loads(run("budget", str(other), "--json").stdout)
-    assert shown["ledger"] == str(ledger(path)) and len(shown["charges"]) == 2 and shown["others"] == []
+    assert (
+        shown["ledger"] == str(ledger(path))
+        and len(shown["charges"]) == 2
+        and shown["others"] == []
+    )
     assert [charge["ended"] for charge in shown["charges"]] == ["made", "made"]
 
 
-def test_that_a_file_is_taken_for_one_that_was_renamed_is_said_until_it_is_known(tmp_path: Path) -> None:
+def test_that_a_file_is_taken_for_one_that_was_renamed_is_said_until_it_is_known(
+    tmp_path: Path,
+) -> None:
     path = table_at(tmp_path / "people.csv")
     release(path)
     other = rename(path, tmp_path)
@@ -182,7 +213,12 @@ def test_a_limit_set_through_another_name_is_the_tables(tmp_path: Path) -> None:
     path = table_at(tmp_path / "people.csv")
     release(path)
     os.link(path, tmp_path / "link.csv")
-    assert run("budget", str(tmp_path / "link.csv"), "--limit-epsilon", "1", "--limit-delta", "1e-6").exit_code == 0
+    assert (
+        run(
+            "budget", str(tmp_path / "link.csv"), "--limit-epsilon", "1", "--limit-delta", "1e-6"
+        ).exit_code
+        == 0
+    )
     with pytest.raises(BudgetRefused):
         release(path)
 
@@ -196,20 +232,33 @@ def test_a_ledger_of_the_build_before_is_read_and_learns(tmp_path: Path) -> None
     assert b"inode" not in ledger(path).read_bytes()
     release(path)
     (known,) = book.read().files
-    assert (known.device, known.inode, known.path) == (path.stat().st_dev, path.stat().st_ino, str(path))
+    assert (known.device, known.inode, known.path) == (
+        path.stat().st_dev,
+        path.stat().st_ino,
+        str(path),
+    )
     with pytest.raises(BudgetRefused):
         release(rename(path, tmp_path))
 
 
 def test_nothing_of_what_a_file_holds_is_kept(people: Path) -> None:
-    """Neither in the ledger nor in the registry: of two tables, all that differs is names, numbers and times."""
-    (entry,) = [json.loads(line) for line in (state_folder() / "registry.jsonl").read_text().splitlines()]
+    """Neither in the ledger nor in the registry: of two tables, all that differs is names, numbers
+    and times.
+    """
+    (entry,) = [
+        json.loads(line) for line in (state_folder() / "registry.jsonl").read_text().splitlines()
+    ]
     found = people.stat()
     assert entry == {
         "device": found.st_dev, "inode": found.st_ino, "path": str(people), "ledger": str(ledger(people)), "apart": False
     }  # fmt: skip
-    told = [json.loads(line)["body"].get("files", []) for line in ledger(people).read_text().splitlines()]
-    assert told[0] == [{name: entry[name] for name in ("device", "inode", "path")}] and not any(told[1:])
+    told = [
+        json.loads(line)["body"].get("files", [])
+        for line in ledger(people).read_text().splitlines()
+    ]
+    assert told[0] == [{name: entry[name] for name in ("device", "inode", "path")}] and not any(
+        told[1:]
+    )
     assert os.stat(state_folder() / "registry.jsonl").st_mode & 0o077 == 0
 
 
@@ -223,12 +272,17 @@ def test_a_glob_charges_every_ledger_of_its_files_and_its_own(tmp_path: Path) ->
     made = release(tmp_path / "d" / "*.csv")
     assert spent(folder, ledger(a)) == [1, 2] and not ledger(b).exists()
     assert made.manifest["ledger"] == "understudy.ledger.jsonl, a.csv.ledger.jsonl"
-    assert all(charge.ended == "made" for path in (folder, ledger(a)) for charge in FileLedger(path).read().charges)
+    assert all(
+        charge.ended == "made"
+        for path in (folder, ledger(a))
+        for charge in FileLedger(path).read().charges
+    )
     release(b)  # which the glob's ledger knows
     assert spent(folder, ledger(a)) == [2, 2] and not ledger(b).exists()
     release(a)
     assert spent(folder, ledger(a)) == [3, 3]
-    assert [file.path for file in FileLedger(ledger(a)).read().files] == [str(a)]  # not those that it is not for
+    # not those that it is not for
+    assert [file.path for file in FileLedger(ledger(a)).read().files] == [str(a)]
 
 
 def test_one_release_in_two_ledgers_is_said_to_be_one(tmp_path: Path) -> None:
@@ -238,7 +292,10 @@ def test_one_release_in_two_ledgers_is_said_to_be_one(tmp_path: Path) -> None:
     release(tmp_path / "data" / "*.csv")
     shown = run("budget", str(a)).stdout
     assert shown.count("Spent in all") == 2 and "one release" in shown
-    assert "one release" not in run("budget", str(ledger(a))).stdout and "Nothing was spent" not in shown
+    assert (
+        "one release" not in run("budget", str(ledger(a))).stdout
+        and "Nothing was spent" not in shown
+    )
 
 
 def test_a_refused_glob_leaves_no_ledger_behind(people: Path) -> None:
@@ -258,7 +315,9 @@ def test_two_globs_over_one_file_share_it(tmp_path: Path) -> None:
     assert spent(tmp_path / "d" / "understudy.ledger.jsonl") == [1]
 
 
-def test_a_budget_of_several_ledgers_shows_them_all_and_asks_which_one_is_meant(tmp_path: Path) -> None:
+def test_a_budget_of_several_ledgers_shows_them_all_and_asks_which_one_is_meant(
+    tmp_path: Path,
+) -> None:
     a = table_at(tmp_path / "d" / "a.csv")
     release(tmp_path / "d" / "*.csv")
     release(tmp_path / "*" / "a.csv")
@@ -283,7 +342,10 @@ def test_other_relations_without_a_limit_do_not_stop_a_table(tmp_path: Path) -> 
     release(path)
     release(path, ledger=tmp_path / "add.jsonl", neighbours="add-remove-one")
     release(path)
-    assert len(FileLedger.beside(path).read().charges) == 2 and len(FileLedger(tmp_path / "add.jsonl").read().charges) == 1
+    assert (
+        len(FileLedger.beside(path).read().charges) == 2
+        and len(FileLedger(tmp_path / "add.jsonl").read().charges) == 1
+    )
     os.link(path, tmp_path / "link.csv")
     FileLedger(tmp_path / "add.jsonl").set_limit(Budget.zcdp(10))
     with pytest.raises(BudgetRefused, match="add-remove-one"):
@@ -297,14 +359,19 @@ def test_an_explicit_ledger_is_honoured_where_there_is_no_limit(tmp_path: Path) 
     path = table_at(tmp_path / "people.csv")
     release(path)
     made = release(path, ledger=tmp_path / "l.jsonl")
-    assert spent(ledger(path), tmp_path / "l.jsonl") == [1, 1] and made.manifest["ledger"] == "l.jsonl"
+    assert (
+        spent(ledger(path), tmp_path / "l.jsonl") == [1, 1] and made.manifest["ledger"] == "l.jsonl"
+    )
 
 
 def test_beside_an_explicit_ledger_one_with_a_limit_is_charged_too(tmp_path: Path) -> None:
     path = table_at(tmp_path / "people.csv")
     run("budget", str(path), "--limit-epsilon", "2", "--limit-delta", "1e-6")
     made = release(path, ledger=tmp_path / "l.jsonl")
-    assert spent(ledger(path), tmp_path / "l.jsonl") == [1, 1] and made.manifest["ledger"] == "l.jsonl, people.csv.ledger.jsonl"
+    assert (
+        spent(ledger(path), tmp_path / "l.jsonl") == [1, 1]
+        and made.manifest["ledger"] == "l.jsonl, people.csv.ledger.jsonl"
+    )
     book = ProcessLedger()
     release(path, ledger=book)
     assert spent(ledger(path)) == [2] and len(book.state.charges) == 1
@@ -331,7 +398,9 @@ def replaced(people: Path) -> Path:
     return old
 
 
-def test_a_file_whose_old_name_is_taken_is_refused_with_what_to_do(replaced: Path, people: Path, tmp_path: Path) -> None:
+def test_a_file_whose_old_name_is_taken_is_refused_with_what_to_do(
+    replaced: Path, people: Path, tmp_path: Path
+) -> None:
     before = everything_under(tmp_path)
     for given in ({}, {"ledger": tmp_path / "l.jsonl"}):
         with pytest.raises(ParameterError, match=r"nothing was charged.*--ledger.*--new-table"):
@@ -342,22 +411,30 @@ def test_a_file_whose_old_name_is_taken_is_refused_with_what_to_do(replaced: Pat
         release(replaced, ledger=ledger(people))
 
 
-def test_the_same_people_are_known_again_after_their_ledger_was_named(replaced: Path, people: Path) -> None:
+def test_the_same_people_are_known_again_after_their_ledger_was_named(
+    replaced: Path, people: Path
+) -> None:
     FileLedger(ledger(people)).set_limit(Budget.zcdp(3 * PRICE))
     release(replaced, ledger=ledger(people))
     release(replaced)
     assert spent(ledger(people)) == [3] and not ledger(replaced).exists()
 
 
-def test_another_table_with_a_used_inode_is_released_once_that_was_said(replaced: Path, people: Path) -> None:
+def test_another_table_with_a_used_inode_is_released_once_that_was_said(
+    replaced: Path, people: Path
+) -> None:
     assert run("budget", str(people), "--new-table").exit_code == 0  # has its path: nothing to say
     with pytest.raises(BudgetRefused):
         release(people)
-    result = run("budget", str(replaced), "--new-table", "--limit-epsilon", "1", "--limit-delta", "1e-6")
+    result = run(
+        "budget", str(replaced), "--new-table", "--limit-epsilon", "1", "--limit-delta", "1e-6"
+    )
     assert result.exit_code == 0, result.output
     release(replaced)
     assert spent(ledger(replaced), ledger(people)) == [1, 1]
-    assert "old.csv was said to be another table" in " ".join(FileLedger(ledger(people)).read().notes)
+    assert "old.csv was said to be another table" in " ".join(
+        FileLedger(ledger(people)).read().notes
+    )
     with pytest.raises(BudgetRefused):
         release(replaced)
     assert run("budget", str(ledger(people)), "--new-table").exit_code == 2
@@ -375,10 +452,15 @@ def test_a_table_replaced_in_place_keeps_its_ledger_which_learns_its_inode(tmp_p
     release(path)
     os.replace(table_at(tmp_path / "new", 1), path)
     release(path)
-    assert spent(ledger(path)) == [2] and [file.inode for file in FileLedger(ledger(path)).read().files][1] == path.stat().st_ino
+    assert (
+        spent(ledger(path)) == [2]
+        and [file.inode for file in FileLedger(ledger(path)).read().files][1] == path.stat().st_ino
+    )
 
 
-def test_a_used_inode_of_a_table_that_was_deleted_with_its_ledger_is_a_new_table(people: Path, tmp_path: Path) -> None:
+def test_a_used_inode_of_a_table_that_was_deleted_with_its_ledger_is_a_new_table(
+    people: Path, tmp_path: Path
+) -> None:
     """By the registry's word: whether a file system uses the inode again is its own affair."""
     place = state_folder() / "registry.jsonl"
     (entry,) = [json.loads(line) for line in place.read_text().splitlines()]
@@ -392,20 +474,38 @@ def test_a_used_inode_of_a_table_that_was_deleted_with_its_ledger_is_a_new_table
 # ---------------------------------------------------------------------- the registry
 
 
-def test_a_registry_with_unreadable_lines_keeps_the_others_and_says_so(people: Path, tmp_path: Path) -> None:
+def test_a_registry_with_unreadable_lines_keeps_the_others_and_says_so(
+    people: Path, tmp_path: Path
+) -> None:
     place = state_folder() / "registry.jsonl"
-    wrong = [b"{", b"\xff\xfe", b"[]", b'{"device": "x"}', b"[" * 100_000, b'{"device":1,"inode":2,"path":"a\\u0000b","ledger":"x"}']
+    wrong = [
+        b"{",
+        b"\xff\xfe",
+        b"[]",
+        b'{"device": "x"}',
+        b"[" * 100_000,
+        b'{"device":1,"inode":2,"path":"a\\u0000b","ledger":"x"}',
+    ]
     place.write_bytes(b"\n".join([*wrong[:3], place.read_bytes().strip(), *wrong[3:]]) + b"\n")
     other = rename(people, tmp_path)
     front_door._said.clear()
-    with pytest.raises(BudgetRefused), pytest.warns(us.LedgerWarning, match="6 lines of .* set aside"):
+    with (
+        pytest.raises(BudgetRefused),
+        pytest.warns(us.LedgerWarning, match="6 lines of .* set aside"),
+    ):
         release(other)
     assert (state_folder() / "registry.damaged.jsonl").read_bytes().splitlines() == wrong
 
 
 def test_registered_paths_that_no_system_takes_do_no_harm(people: Path) -> None:
     place, found = state_folder() / "registry.jsonl", people.stat()
-    entry = {"device": found.st_dev, "inode": found.st_ino, "path": "a\0b", "ledger": "c\0d", "apart": False}
+    entry = {
+        "device": found.st_dev,
+        "inode": found.st_ino,
+        "path": "a\0b",
+        "ledger": "c\0d",
+        "apart": False,
+    }
     place.write_text(json.dumps(entry) + "\n")
     with pytest.raises(BudgetRefused):
         release(people)
@@ -427,9 +527,22 @@ def test_without_a_place_for_the_registry_a_release_works_and_says_once_what_is_
     assert spent(ledger(path)) == [2]
     front_door._said.clear()
     (tmp_path / "s.json").write_text(json.dumps({"a": 3, "b": 4, "c": 2}))
-    words = ["--schema", str(tmp_path / "s.json"), "--epsilon", "1", "--delta", "1e-6", "--out", str(tmp_path / "out")]
+    words = [
+        "--schema",
+        str(tmp_path / "s.json"),
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-6",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     result = run("release", str(path), *words)
-    assert result.exit_code == 0 and "UNDERSTUDY_STATE" in result.stderr and "LedgerWarning" not in result.stderr
+    assert (
+        result.exit_code == 0
+        and "UNDERSTUDY_STATE" in result.stderr
+        and "LedgerWarning" not in result.stderr
+    )
     assert run("budget", str(path), "--new-table").exit_code == 2
     FileLedger(ledger(path)).set_limit(Budget.zcdp(3 * PRICE))
     with pytest.raises(BudgetRefused):  # what lies in the folder is found all the same
@@ -465,7 +578,10 @@ def test_of_several_ledgers_all_are_charged_or_none(tmp_path: Path) -> None:
     run("budget", str(b), "--limit-epsilon", "0.5", "--limit-delta", "1e-6")
     with pytest.raises(BudgetRefused, match=r"b\.csv\.ledger"):
         release(tmp_path / "d" / "*.csv")
-    assert spent(ledger(a), ledger(b)) == [1, 0] and not (tmp_path / "d" / "understudy.ledger.jsonl").exists()
+    assert (
+        spent(ledger(a), ledger(b)) == [1, 0]
+        and not (tmp_path / "d" / "understudy.ledger.jsonl").exists()
+    )
 
 
 def test_a_disk_that_fails_between_two_ledgers_leaves_a_charge_that_counts_and_no_look(
@@ -488,7 +604,9 @@ def test_a_disk_that_fails_between_two_ledgers_leaves_a_charge_that_counts_and_n
     assert not looks and spent(tmp_path / "d" / "understudy.ledger.jsonl", ledger(a)) == [1, 1]
 
 
-def test_ledgers_that_are_one_file_are_charged_once_and_nobody_waits_for_himself(tmp_path: Path) -> None:
+def test_ledgers_that_are_one_file_are_charged_once_and_nobody_waits_for_himself(
+    tmp_path: Path,
+) -> None:
     path = table_at(tmp_path / "people.csv")
     release(path)
     os.link(ledger(path), tmp_path / "same.jsonl")
@@ -497,7 +615,9 @@ def test_ledgers_that_are_one_file_are_charged_once_and_nobody_waits_for_himself
     assert spent(ledger(path)) == [2]
 
 
-def test_writers_that_name_two_ledgers_in_either_order_do_not_wait_for_each_other(tmp_path: Path) -> None:
+def test_writers_that_name_two_ledgers_in_either_order_do_not_wait_for_each_other(
+    tmp_path: Path,
+) -> None:
     a, b = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     done: list[int] = []
 
@@ -506,7 +626,9 @@ def test_writers_that_name_two_ledgers_in_either_order_do_not_wait_for_each_othe
             with chain.locked([first, second], create=True) as chains:
                 done.append(len(chains))
 
-    threads = [threading.Thread(target=work, args=pair, daemon=True) for pair in ((a, b), (b, a)) * 2]
+    threads = [
+        threading.Thread(target=work, args=pair, daemon=True) for pair in ((a, b), (b, a)) * 2
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -564,12 +686,13 @@ def test_with_a_ledger_nothing_is_said(tmp_path: Path) -> None:
 
 def test_a_new_process_says_it_in_one_warning_that_a_notebook_shows(tmp_path: Path) -> None:
     code = (
-        "import numpy as np, understudy as us\n"
-        "for _ in range(2):\n"
-        "    us.release(np.zeros((40, 2), int), schema={'a': 2, 'b': 2}, epsilon=1, delta=1e-6, mechanism='independent')\n"
+        "import numpy as np, understudy as us\nfor _ in range(2):\n    us.release(np.zeros((40, 2),"
+        " int), schema={'a': 2, 'b': 2}, epsilon=1, delta=1e-6, mechanism='independent')\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+    )
     assert done.stderr.count("LedgerWarning") == 1 and "nothing remembers" in done.stderr
 
 
@@ -602,7 +725,9 @@ def test_a_limit_set_on_the_ledger_itself_holds_for_a_far_name(by: str, tmp_path
 
 
 @pytest.mark.parametrize("by", ["a look", "a refusal"])
-def test_a_ledger_that_no_registry_knows_is_found_under_a_far_name_after(by: str, people: Path) -> None:
+def test_a_ledger_that_no_registry_knows_is_found_under_a_far_name_after(
+    by: str, people: Path
+) -> None:
     other = far_link(people)
     (state_folder() / "registry.jsonl").unlink()
     if by == "a look":
@@ -617,7 +742,17 @@ def test_a_ledger_that_no_registry_knows_is_found_under_a_far_name_after(by: str
 @pytest.mark.parametrize("of", ["table", "ledger"])
 def test_what_was_added_by_hand_is_found_under_a_far_name(of: str, tmp_path: Path) -> None:
     path = table_at(tmp_path / "d" / "a.csv")
-    assert run("budget", str(path if of == "table" else ledger(path)), "--add-rho", "1", "--why", "lost").exit_code == 0
+    assert (
+        run(
+            "budget",
+            str(path if of == "table" else ledger(path)),
+            "--add-rho",
+            "1",
+            "--why",
+            "lost",
+        ).exit_code
+        == 0
+    )
     release(far_link(path))
     assert len(FileLedger(ledger(path)).read().charges) == 2
 
@@ -625,11 +760,17 @@ def test_what_was_added_by_hand_is_found_under_a_far_name(of: str, tmp_path: Pat
 def test_a_limit_on_a_folder_would_hold_for_nothing_and_is_refused(tmp_path: Path) -> None:
     table_at(tmp_path / "d" / "a.csv")
     result = limit(tmp_path / "d")
-    assert result.exit_code == 2 and "is a folder" in result.stderr and [file.name for file in tmp_path.rglob("*.jsonl")] == []
+    assert (
+        result.exit_code == 2
+        and "is a folder" in result.stderr
+        and [file.name for file in tmp_path.rglob("*.jsonl")] == []
+    )
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_a_link_that_leads_elsewhere_after_the_charge_is_not_followed(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_leads_elsewhere_after_the_charge_is_not_followed(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, seed in (("a", 0), ("b", 1)):
         frame = pd.DataFrame(small_table(100, seed), columns=list("abc"))
         if kind == "csv":
@@ -652,7 +793,9 @@ def test_a_link_that_leads_elsewhere_after_the_charge_is_not_followed(kind: str,
 
 
 @pytest.mark.parametrize("where", ["its folder was renamed", "it was taken away"])
-def test_that_a_ledger_is_not_there_any_more_is_said_until_it_is_said_to_be_gone(where: str, tmp_path: Path) -> None:
+def test_that_a_ledger_is_not_there_any_more_is_said_until_it_is_said_to_be_gone(
+    where: str, tmp_path: Path
+) -> None:
     path = table_at(tmp_path / "d" / "a.csv")
     book = tmp_path / "d" / "budget.jsonl"
     release(path, ledger=book)
@@ -680,7 +823,9 @@ def test_to_say_that_a_table_is_another_one_needs_no_ledger(replaced: Path) -> N
 LONG = "a" * 300
 
 
-@pytest.mark.parametrize("name", [LONG, f"{LONG}.csv", f"{LONG}*.csv", f"{LONG}/[a].csv", "a\0.csv", "x/" * 3000])
+@pytest.mark.parametrize(
+    "name", [LONG, f"{LONG}.csv", f"{LONG}*.csv", f"{LONG}/[a].csv", "a\0.csv", "x/" * 3000]
+)
 def test_names_that_no_file_has_are_refused_in_a_sentence(name: str) -> None:
     result = run("budget", name)
     assert result.exit_code == 2 and "unexpected" not in result.stderr, result.stderr
@@ -688,7 +833,9 @@ def test_names_that_no_file_has_are_refused_in_a_sentence(name: str) -> None:
         release(name)
 
 
-def test_what_may_not_be_looked_at_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_may_not_be_looked_at_is_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = os.stat
 
     def closed(path: Any, *args: Any, **options: Any) -> os.stat_result:
@@ -737,14 +884,19 @@ class Wrapped:
 
 def test_a_release_does_not_wait_for_itself(people: Path) -> None:
     FileLedger(ledger(people)).set_limit(Budget.zcdp(5 * PRICE))
-    for given, why in ((Wrapped(FileLedger(ledger(people))), "wait for itself"), (TableLedger.at(people, print), "give none")):
+    for given, why in (
+        (Wrapped(FileLedger(ledger(people))), "wait for itself"),
+        (TableLedger.at(people, print), "give none"),
+    ):
         with pytest.raises(ParameterError, match=why):
             release(people, ledger=given)
     release(people)
     assert spent(ledger(people)) == [2]
 
 
-def test_a_charge_that_somebody_elses_ledger_took_is_not_said_to_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_charge_that_somebody_elses_ledger_took_is_not_said_to_be_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = table_at(tmp_path / "a.csv")
     limit(path)
     book = ProcessLedger()
@@ -752,7 +904,10 @@ def test_a_charge_that_somebody_elses_ledger_took_is_not_said_to_be_none(tmp_pat
     def full(fd: int, data: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as patch, pytest.raises(ReleaseFailed, match="counts as spent in the other"):
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(ReleaseFailed, match="counts as spent in the other"),
+    ):
         patch.setattr(os, "write", full)
         release(path, ledger=book)
     assert len(book.state.charges) == 1
@@ -761,7 +916,9 @@ def test_a_charge_that_somebody_elses_ledger_took_is_not_said_to_be_none(tmp_pat
 # ---------------------------------------------------------------------- the registry's place
 
 
-@pytest.mark.parametrize("settings", [{"UNDERSTUDY_STATE": "relative"}, {"HOME": "."}, {"HOME": "~"}])
+@pytest.mark.parametrize(
+    "settings", [{"UNDERSTUDY_STATE": "relative"}, {"HOME": "."}, {"HOME": "~"}]
+)
 def test_a_place_that_depends_on_the_working_directory_is_not_used(
     settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

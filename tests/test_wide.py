@@ -1,4 +1,6 @@
-"""Tables with more cells than can be held: the law is that of noising every cell and dropping the small ones."""
+"""Tables with more cells than can be held: the law is that of noising every cell and dropping the
+small ones.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,10 @@ def scripted(*numbers: int) -> Noise:
     return Noise(lambda size: left.pop(0).to_bytes(size, "little"))
 
 
-@pytest.mark.parametrize(("trials", "p"), [(6, Fraction(2, 7)), (1, Fraction(1, 3)), (40, Fraction(9, 10)), (3, Fraction(1, 10**9))])
+@pytest.mark.parametrize(
+    ("trials", "p"),
+    [(6, Fraction(2, 7)), (1, Fraction(1, 3)), (40, Fraction(9, 10)), (3, Fraction(1, 10**9))],
+)
 def test_the_binomial_inverts_its_distribution_to_the_last_bit(trials: int, p: Fraction) -> None:
     """Just below P(K <= k) the draw is k, just above it k + 1, also when only the 256th bit tells."""
 
@@ -68,9 +73,13 @@ def test_the_binomial_inverts_its_distribution_to_the_last_bit(trials: int, p: F
 
 
 def test_a_walk_along_the_weights_bounds_each_and_all_that_follow() -> None:
-    """Against exact rationals, for odds anywhere inside their bounds: each weight in its interval, the rest at most its bound."""
+    """Against exact rationals, for odds anywhere inside their bounds: each weight in its interval,
+    the rest at most its bound.
+    """
     cut = 0
-    for trials, p, bits in itertools.product((3, 50, 400), (Fraction(1, 3), Fraction(7, 10**3), Fraction(10**6, 10**6 + 1)), (33, 64)):
+    for trials, p, bits in itertools.product(
+        (3, 50, 400), (Fraction(1, 3), Fraction(7, 10**3), Fraction(10**6, 10**6 + 1)), (33, 64)
+    ):
         ratio, slack = p / (1 - p), Fraction(1, 2**bits)
         start = min(trials, int((trials + 1) * p))
         for low, high in ((1, 1), (1 - slack, 1), (1, 1 + slack)):
@@ -80,7 +89,9 @@ def test_a_walk_along_the_weights_bounds_each_and_all_that_follow() -> None:
                 weight *= ratio * (trials - k) / (k + 1)
                 if k - start < len(found):
                     below, above = found[k - start]
-                    assert below <= weight <= above <= weight * (1 + 2 * trials * slack) + 2 * trials
+                    assert (
+                        below <= weight <= above <= weight * (1 + 2 * trials * slack) + 2 * trials
+                    )
                 else:
                     rest += weight
             assert rest <= beyond <= 2 * rest + 1
@@ -89,7 +100,9 @@ def test_a_walk_along_the_weights_bounds_each_and_all_that_follow() -> None:
 
 
 def test_a_draw_within_the_far_lower_tail_of_a_boundary_is_left_open() -> None:
-    """P(K < k) is crafted to lie inside the cell of U's first bits, above its lower end by less than the tail that no walk visits."""
+    """P(K < k) is crafted to lie inside the cell of U's first bits, above its lower end by less
+    than the tail that no walk visits.
+    """
     trials, k, bits, fine = 400, 180, 128, 220
 
     def beyond(odds: int, drawn: int) -> tuple[int, int]:
@@ -101,7 +114,8 @@ def test_a_draw_within_the_far_lower_tail_of_a_boundary_is_left_open() -> None:
         return (total << bits + fine * (trials - k + 1)) - drawn * whole, whole
 
     drawn = math.ceil(Fraction(*beyond(1 << fine, 0)))
-    low, high = (1 << fine) - (1 << fine - 40), 1 << fine  # the larger the odds, the smaller P(K < k)
+    # the larger the odds, the smaller P(K < k)
+    low, high = (1 << fine) - (1 << fine - 40), 1 << fine
     assert beyond(low, drawn)[0] > 0 >= beyond(high, drawn)[0]
     while high - low > 1:
         middle = (low + high) // 2
@@ -120,28 +134,56 @@ def test_the_binomial_has_its_law(trials: int, mean: float) -> None:
     reach = min(trials, 200)
     seen = np.bincount(drawn, minlength=reach + 1)
     law = stats.binom if trials < 10**6 else None
-    pmf = law.pmf(np.arange(reach + 1), trials, float(p)) if law else stats.poisson.pmf(np.arange(reach + 1), mean)
+    pmf = (
+        law.pmf(np.arange(reach + 1), trials, float(p))
+        if law
+        else stats.poisson.pmf(np.arange(reach + 1), mean)
+    )
     assert fits(seen, runs * pmf)
-    off = law.pmf(np.arange(reach + 1), trials, 0.9 * float(p)) if law else stats.poisson.pmf(np.arange(reach + 1), 0.9 * mean)
+    off = (
+        law.pmf(np.arange(reach + 1), trials, 0.9 * float(p))
+        if law
+        else stats.poisson.pmf(np.arange(reach + 1), 0.9 * mean)
+    )
     assert mean < 10 or not fits(seen, runs * off)
 
 
 def test_the_bounds_on_a_proposal_hold() -> None:
     """Against the plain sum in 150 digits, on both routes to Z."""
-    for sigma in (Fraction(1, 4), Fraction(1023, 1024), Fraction(1), Fraction(9, 8), Fraction(1349, 16), Fraction(700)):
+    for sigma in (
+        Fraction(1, 4),
+        Fraction(1023, 1024),
+        Fraction(1),
+        Fraction(9, 8),
+        Fraction(1349, 16),
+        Fraction(700),
+    ):
         first = max(1, math.ceil(4 * sigma))
         with localcontext(prec=150):
             variance = Decimal(sigma.numerator**2) / Decimal(sigma.denominator**2)
-            terms = ((-Decimal(k * k) / (2 * variance)).exp() for k in range(1, math.ceil(30 * sigma) + 2))
+            terms = (
+                (-Decimal(k * k) / (2 * variance)).exp()
+                for k in range(1, math.ceil(30 * sigma) + 2)
+            )
             z = 1 + 2 * sum(terms)
-            b = Fraction((-Decimal(first**2) / (2 * variance)).exp() / (z * (1 - (-Decimal(first) / variance).exp())))
+            b = Fraction(
+                (-Decimal(first**2) / (2 * variance)).exp()
+                / (z * (1 - (-Decimal(first) / variance).exp()))
+            )
         for bits in (64, 256):
             low, high = wide._odds(sigma, first, bits)
             assert low < b / (1 - b) < high and (high - low) / low < Fraction(1, 2 ** (bits - 2))
 
 
 def test_a_proposal_is_never_certain() -> None:
-    for sigma in (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(17, 16), Fraction(10), Fraction(10**5)):
+    for sigma in (
+        Fraction(1, 4),
+        Fraction(1, 2),
+        Fraction(1),
+        Fraction(17, 16),
+        Fraction(10),
+        Fraction(10**5),
+    ):
         low, high = wide._odds(sigma, math.ceil(sigma), 64)
         assert 0 < low < high < 30
 
@@ -150,8 +192,12 @@ def test_a_proposal_is_never_certain() -> None:
 
 
 @pytest.mark.parametrize("slow", [False, True])
-@pytest.mark.parametrize(("sigma", "threshold"), [(Fraction(9, 8), 2), (Fraction(40), 150), (Fraction(1349, 16), 100)])
-def test_values_beyond_a_threshold_have_the_tail_law(sigma: Fraction, threshold: int, slow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("sigma", "threshold"), [(Fraction(9, 8), 2), (Fraction(40), 150), (Fraction(1349, 16), 100)]
+)
+def test_values_beyond_a_threshold_have_the_tail_law(
+    sigma: Fraction, threshold: int, slow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if slow:
         monkeypatch.setattr(noise_module, "LARGEST_FAST_SCALE", 1)
     size = 3000 if slow else 200_000
@@ -163,7 +209,9 @@ def test_values_beyond_a_threshold_have_the_tail_law(sigma: Fraction, threshold:
     assert fits(seen, len(drawn) * law / law.sum())
     proposed = float(wide._odds(sigma, threshold + 1, 64)[0])
     accepted = tail(sigma, threshold) / (proposed / (1 + proposed))
-    assert abs(len(drawn) / size - accepted) < 6 * math.sqrt(accepted * (1 - accepted) / size) + 1e-9
+    assert (
+        abs(len(drawn) / size - accepted) < 6 * math.sqrt(accepted * (1 - accepted) / size) + 1e-9
+    )
     if not slow:
         off = gaussian_pmf(0.9 * float(sigma), reach)[reach + threshold + 1 :]
         assert not fits(seen, len(drawn) * off / off.sum())
@@ -174,7 +222,9 @@ SIGMA, THRESHOLD = Fraction(9, 8), 1
 
 
 def drop_law() -> tuple[np.ndarray, np.ndarray]:
-    """By definition: P(kept set), for all sets of cells, and P(noisy count of cell = v, kept) for each cell."""
+    """By definition: P(kept set), for all sets of cells, and P(noisy count of cell = v, kept) for
+    each cell.
+    """
     pmf, reach = gaussian_pmf(float(SIGMA), 40), 40
     counts = np.zeros(CELLS, int)
     counts[KEYS] = VALUES
@@ -182,7 +232,10 @@ def drop_law() -> tuple[np.ndarray, np.ndarray]:
     for cell, count in enumerate(counts):
         values[cell, THRESHOLD + 1 :] = [pmf[reach + v - count] for v in range(THRESHOLD + 1, 30)]
     kept = values.sum(axis=1)
-    sets = [math.prod(k if bit else 1 - k for k, bit in zip(kept, bits, strict=True)) for bits in itertools.product((0, 1), repeat=CELLS)]
+    sets = [
+        math.prod(k if bit else 1 - k for k, bit in zip(kept, bits, strict=True))
+        for bits in itertools.product((0, 1), repeat=CELLS)
+    ]
     return np.asarray(sets), values
 
 
@@ -210,7 +263,12 @@ def test_no_cells_left_to_fill_and_none_occupied() -> None:
     keys, counts = sampled_above(noise, 3, np.arange(3), np.array([500, 500, 0]), Fraction(2), 20)
     assert keys.tolist() == [0, 1] and np.all(counts > 400)
     keys, counts = sampled_above(
-        noise, 2**62, np.zeros(0, np.int64), np.zeros(0, np.int64), Fraction(2), threshold_for(2**62, Fraction(2), 500)
+        noise,
+        2**62,
+        np.zeros(0, np.int64),
+        np.zeros(0, np.int64),
+        Fraction(2),
+        threshold_for(2**62, Fraction(2), 500),
     )
     assert 0 < len(keys) < 900 and keys.max() < 2**62 and np.all(np.diff(keys) > 0)
 
@@ -250,14 +308,23 @@ def test_uniform_cells_are_uniform() -> None:
 
 
 def test_the_threshold_is_the_smallest_and_far_enough_out() -> None:
-    for sigma in (Fraction(1, 4), Fraction(1), Fraction(9, 8), Fraction(1349, 16), Fraction(1025), Fraction(10**6)):
+    for sigma in (
+        Fraction(1, 4),
+        Fraction(1),
+        Fraction(9, 8),
+        Fraction(1349, 16),
+        Fraction(1025),
+        Fraction(10**6),
+    ):
         for cells, kept in ((10**10, 20_000), (2**62, 1), (DENSE_CELLS + 1, MOST_KEPT)):
             t = threshold_for(cells, sigma, kept)
             assert cells * tail(sigma, t) <= kept and (t == 0 or cells * tail(sigma, t - 1) > kept)
             assert t + 1 >= sigma
     assert threshold_for(10, Fraction(5), 10) == 0
     for t in (0, 3000, 6000):  # the sum and the integral meet
-        assert tail(Fraction(1024), t) == pytest.approx(tail(Fraction(1025), round(t * 1025 / 1024)), rel=5e-3)
+        assert tail(Fraction(1024), t) == pytest.approx(
+            tail(Fraction(1025), round(t * 1025 / 1024)), rel=5e-3
+        )
 
 
 # ---------------------------------------------------------------------- through the meter
@@ -282,9 +349,17 @@ def test_a_marginal_of_ten_billion_cells() -> None:
     tracemalloc.stop()
     assert peak < 64 * 2**20
     (event,) = meter.events
-    assert isinstance(event, ev.DiscreteGaussian) and event.sigma_squared == found.sigma**2 and event.l2_squared == 2
+    assert (
+        isinstance(event, ev.DiscreteGaussian)
+        and event.sigma_squared == found.sigma**2
+        and event.l2_squared == 2
+    )
     assert found.keys is not None and found.threshold == threshold_for(10**10, found.sigma, 20_000)
-    assert np.all(np.diff(found.keys) > 0) and np.all(found.counts > found.threshold) and found.keys[-1] < 10**10
+    assert (
+        np.all(np.diff(found.keys) > 0)
+        and np.all(found.counts > found.threshold)
+        and found.keys[-1] < 10**10
+    )
     expected = 10**10 * tail(found.sigma, found.threshold)
     assert abs(len(found.keys) - expected) < 8 * math.sqrt(expected) + 50
     heavy = int(np.searchsorted(found.keys, 102030405))
@@ -295,16 +370,25 @@ def test_a_marginal_of_ten_billion_cells() -> None:
 
 def test_the_threshold_is_the_same_however_many_cells_are_occupied() -> None:
     """Of a table that holds few cells and of one that holds many: a public rule, wide or not."""
-    schema, rng = Schema.from_domain({"a": 5000, "b": 5000, "c": 40, "d": 50}), np.random.default_rng(0)
+    schema = Schema.from_domain({"a": 5000, "b": 5000, "c": 40, "d": 50})
+    rng = np.random.default_rng(0)
     crowded = np.zeros((300_000, 4), np.int64)
     spread = rng.integers(0, schema.shape, crowded.shape)
-    for columns, sparse, rho in ((["a", "b"], False, Fraction(1, 10**6)), (["c", "d"], True, Fraction(1, 100))):
+    for columns, sparse, rho in (
+        (["a", "b"], False, Fraction(1, 10**6)),
+        (["c", "d"], True, Fraction(1, 100)),
+    ):
         part, kept = Marginal.of(schema, columns), 20_000 if not sparse else 10
         assert (part.size > DENSE_CELLS) != sparse
-        found = [meter_on(rows, schema).measure(part, rho=rho, sparse=sparse, kept=kept) for rows in (crowded, spread)]
+        found = [
+            meter_on(rows, schema).measure(part, rho=rho, sparse=sparse, kept=kept)
+            for rows in (crowded, spread)
+        ]
         assert {m.threshold for m in found} == {threshold_for(part.size, found[0].sigma, kept)}
         occupied = len(np.unique(spread[:, [schema.names.index(name) for name in columns]], axis=0))
-        assert threshold_for(part.size - occupied + 1, found[0].sigma, kept) != found[0].threshold, "it would differ if it looked"
+        assert (
+            threshold_for(part.size - occupied + 1, found[0].sigma, kept) != found[0].threshold
+        ), "it would differ if it looked"
 
 
 def test_sparse_on_request_is_the_dense_table_cut() -> None:
@@ -316,4 +400,7 @@ def test_sparse_on_request_is_the_dense_table_cut() -> None:
     assert found.sigma == dense.sigma and dense.keys is None and dense.threshold is None
     assert found.keys is not None and found.threshold is not None
     truth = part.counts(CodedRows(rows, schema.shape)).at(found.keys)
-    assert np.all(found.counts > found.threshold) and np.abs(found.counts - truth).max() < 7 * found.sigma
+    assert (
+        np.all(found.counts > found.threshold)
+        and np.abs(found.counts - truth).max() < 7 * found.sigma
+    )

@@ -1,4 +1,6 @@
-"""What people read: lists and helps that fit a terminal, names that are nearly right, numbers of few digits."""
+"""What people read: lists and helps that fit a terminal, names that are nearly right, numbers of
+few digits.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(main, list(words), env={"COLUMNS": "80"})
 
 
-def commands(group: click.Group = main, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+def commands(
+    group: click.Group = main, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Every command, with the words that call it."""
     for name, command in group.commands.items():
         yield (*path, name), command
@@ -52,7 +56,11 @@ def test_a_mechanism_says_its_parameters_defaults_and_meanings(name: str) -> Non
     assert kind.summary in flat and kind.reference in flat and "replace-one" in flat
     assert ("add-remove-one" in flat) == (len(kind.relations) == 2)
     for field, parameter in zip(dataclasses.fields(kind), parameters_of(kind), strict=True):
-        assert parameter.name == field.name and len(parameter.meaning) > 10 and parameter.meaning in flat
+        assert (
+            parameter.name == field.name
+            and len(parameter.meaning) > 10
+            and parameter.meaning in flat
+        )
         assert parameter.default is not None or field.default is None
         assert f"{parameter.name}: {parameter.kind}; {parameter.usual}" in flat
         assert "`" not in parameter.meaning and "None" not in parameter.meaning
@@ -85,7 +93,9 @@ def test_a_parameter_that_is_nearly_right_is_asked_about() -> None:
 # ---------------------------------------------------------------------- helps
 
 
-@pytest.mark.parametrize("words", [(), *(words for words, command in commands() if isinstance(command, click.Group))])
+@pytest.mark.parametrize(
+    "words", [(), *(words for words, command in commands() if isinstance(command, click.Group))]
+)
 def test_no_summary_of_a_command_is_cut_at_80_columns(words: tuple[str, ...]) -> None:
     page = run(*words, "--help").stdout
     listed = page.partition("Commands:\n")[2].splitlines()
@@ -104,7 +114,9 @@ def test_every_help_fits_80_columns(words: tuple[str, ...]) -> None:
 
 @pytest.fixture(scope="module")
 def made() -> us.Release:
-    return us.release(small_table(), schema=SMALL, epsilon=2, workload="2-way+3-way", mechanism="gaussian", seed=1)
+    return us.release(
+        small_table(), schema=SMALL, epsilon=2, workload="2-way+3-way", mechanism="gaussian", seed=1
+    )
 
 
 def test_answers_come_in_the_order_of_columns_that_was_asked_for(made: us.Release) -> None:
@@ -119,13 +131,19 @@ def test_answers_come_in_the_order_of_columns_that_was_asked_for(made: us.Releas
 
 def test_a_workload_with_its_columns_turned_round_answers_in_either_order(made: us.Release) -> None:
     turned = made.answers(us.explicit(SMALL, columns=[["b", "a"]]))
-    assert np.allclose(turned["a", "b"], turned["b", "a"].T) and np.allclose(turned["a", "b"], made.answers()["a", "b"])
+    assert np.allclose(turned["a", "b"], turned["b", "a"].T) and np.allclose(
+        turned["a", "b"], made.answers()["a", "b"]
+    )
 
 
 @pytest.mark.parametrize("names", [("a", "B"), ("a", "bb"), ("bb",)])
 def test_answers_of_a_name_that_is_nearly_right(made: us.Release, names: tuple[str, ...]) -> None:
     with pytest.raises(
-        us.WorkloadError, match=r"There is no column '(B|bb)' in the schema( \(did you mean 'b'\?\))?; its columns are a, b, c\.$"
+        us.WorkloadError,
+        match=(
+            r"There is no column '(B|bb)' in the schema( \(did you mean 'b'\?\))?; its columns are"
+            r" a, b, c\.$"
+        ),
     ):
         made.answers()[names]
     with pytest.raises(us.SchemaError, match=r"did you mean 'employment'\?"):

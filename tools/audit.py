@@ -1,7 +1,8 @@
 """``make audit``: the whole battery, and docs/audit.md from what it came to.
 
-Runs the tests (quick and slow), the audit of the installed build, the planted mutants, the attacks and the fuzz. A part
-writes JSON: ``{"cases": n, "misses": m, "said": "a few words", "rows": [{...}, ...]}``, rows all with the same keys.
+Runs the tests (quick and slow), the audit of the installed build, the planted mutants, the attacks
+and the fuzz. A part writes JSON: ``{"cases": n, "misses": m, "said": "a few words", "rows": [{...},
+...]}``, rows all with the same keys.
 """
 
 from __future__ import annotations
@@ -26,32 +27,63 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "audit.md"
 # What we hold ourselves to: test, bar.
 BATTERY = {
-    "replay audit": "every mechanism x 200 neighbouring pairs: run on D with outputs recorded, replay on D'; control flow identical and "
-    "every meter verb's measured sensitivity <= the declared one",
-    "exact small-domain law": "for each meter verb, the full output law on a tiny domain by enumeration: Renyi divergence <= claim at "
-    "orders 1.01, 2, 8, 64, and > 0.9 of it where the bound is tight",
-    "statistical audit": ">= 200 (verb or mechanism) x pair x epsilon in {0.5, 1, 2}: 20,000 draws, Clopper-Pearson lower bound <= claim "
-    "at 99.9%",
+    "replay audit": (
+        "every mechanism x 200 neighbouring pairs: run on D with outputs recorded, replay on D';"
+        " control flow identical and every meter verb's measured sensitivity <= the declared one"
+    ),
+    "exact small-domain law": (
+        "for each meter verb, the full output law on a tiny domain by enumeration: Renyi divergence"
+        " <= claim at orders 1.01, 2, 8, 64, and > 0.9 of it where the bound is tight"
+    ),
+    "statistical audit": (
+        ">= 200 (verb or mechanism) x pair x epsilon in {0.5, 1, 2}: 20,000 draws, Clopper-Pearson"
+        " lower bound <= claim at 99.9%"
+    ),
     "planted mutants": ">= 20 deliberately broken variants: 100% caught by the lines above",
-    "sampler fit": "discrete Gaussian, discrete Laplace, exponential mechanism: correct law passes, 10% less and more noise fail",
-    "kill -9": "200 random instants during releases: the ledger never under-counts; a reserved charge is spent for ever",
+    "sampler fit": (
+        "discrete Gaussian, discrete Laplace, exponential mechanism: correct law passes, 10% less"
+        " and more noise fail"
+    ),
+    "kill -9": (
+        "200 random instants during releases: the ledger never under-counts; a reserved charge is"
+        " spent for ever"
+    ),
     "power loss": "fsync ordering under a fault-injecting file layer: same",
     "concurrency": "8 processes, one ledger, budget for exactly 400 charges: exactly 400 granted",
-    "fuzz": "2,000 CSVs, 500 Parquet files, 500 parameter sets: no traceback, no cell value in any message, nothing charged for a "
-    "refused call",
-    "neighbour silence": "200 pairs differing in one bad cell: identical logs, exit code, messages, output schema",
-    "solver faults": "100 injected time-outs, infeasibles, wrong optima, killed processes: release still correct (oracle as "
-    "post-processing) or refused (oracle inside the room)",
-    "web page": "foreign Host/Origin, no token, traversal, oversize upload, decompression bomb, `<script>` column name, formula cell: all "
-    "refused or escaped",
+    "fuzz": (
+        "2,000 CSVs, 500 Parquet files, 500 parameter sets: no traceback, no cell value in any"
+        " message, nothing charged for a refused call"
+    ),
+    "neighbour silence": (
+        "200 pairs differing in one bad cell: identical logs, exit code, messages, output schema"
+    ),
+    "solver faults": (
+        "100 injected time-outs, infeasibles, wrong optima, killed processes: release still correct"
+        " (oracle as post-processing) or refused (oracle inside the room)"
+    ),
+    "web page": (
+        "foreign Host/Origin, no token, traversal, oversize upload, decompression bomb, `<script>`"
+        " column name, formula cell: all refused or escaped"
+    ),
 }
-KINDS = {"replay": "replay audit", "law": "exact small-domain law", "statistical": "statistical audit"}
+KINDS = {
+    "replay": "replay audit",
+    "law": "exact small-domain law",
+    "statistical": "statistical audit",
+}
 WEB = (
-    "There is no web page: a report is a static file and a CSV is exported on request. What applies to them is tested; "
-    "the rest has no place to happen."
+    "There is no web page: a report is a static file and a CSV is exported on request. What applies"
+    " to them is tested; the rest has no place to happen."
 )
-PARTS = {"tools.mutants": "planted mutants", "tools.attacks": "attacks", "tools.fuzz": "fuzz guided by coverage"}
-OPTIONS = {"tools.attacks": ["--plot", str(PAGE.with_name("attacks.svg"))], "tools.fuzz": ["--seconds", "5"]}
+PARTS = {
+    "tools.mutants": "planted mutants",
+    "tools.attacks": "attacks",
+    "tools.fuzz": "fuzz guided by coverage",
+}
+OPTIONS = {
+    "tools.attacks": ["--plot", str(PAGE.with_name("attacks.svg"))],
+    "tools.fuzz": ["--seconds", "5"],
+}
 
 
 @dataclass
@@ -64,7 +96,9 @@ class Line:
 
     @property
     def verdict(self) -> str:
-        return "not run" if not self.cases and not self.misses else "NOT met" if self.misses else "met"
+        return (
+            "not run" if not self.cases and not self.misses else "NOT met" if self.misses else "met"
+        )
 
 
 @dataclass(frozen=True)
@@ -98,7 +132,11 @@ def read_tests(records: Sequence[Path]) -> Tests:
 def read_audit(found: Mapping[str, Any]) -> dict[str, Line]:
     """The rows of ``understudy audit --json``, by kind."""
     lines = {row: Line() for row in KINDS.values()}
-    counted = {"replay": "pairs", "law": "neighbours", "statistical": "draws or releases on either side"}
+    counted = {
+        "replay": "pairs",
+        "law": "neighbours",
+        "statistical": "draws or releases on either side",
+    }
     for kind, row in KINDS.items():
         these = [r for r in found["rows"] if r["kind"] == kind]
         line = lines[row]
@@ -106,12 +144,25 @@ def read_audit(found: Mapping[str, Any]) -> dict[str, Line]:
         line.misses = sum(not r["held"] for r in these)
         closest = max((r["found"] / r["claimed"] for r in these if r["claimed"]), default=0.0)
         runs = sum(r["runs"] for r in these)
-        line.said = [f"`understudy audit`: {len(these)} checks, {runs:,} {counted[kind]}, at most {closest:.3f} of what is claimed"]
-        line.said += [f"BREACH: {r['subject']}, {r['relation']}, {r['pair']}: {r['said']}" for r in these if not r["held"]]
+        line.said = [
+            f"`understudy audit`: {len(these)} checks, {runs:,} {counted[kind]}, at most"
+            f" {closest:.3f} of what is claimed"
+        ]
+        line.said += [
+            f"BREACH: {r['subject']}, {r['relation']}, {r['pair']}: {r['said']}"
+            for r in these
+            if not r["held"]
+        ]
     return lines
 
 
-def page(tests: Tests, audit: Mapping[str, Any], parts: Mapping[str, Mapping[str, Any]], minutes: float, kept: int = 0) -> str:
+def page(
+    tests: Tests,
+    audit: Mapping[str, Any],
+    parts: Mapping[str, Mapping[str, Any]],
+    minutes: float,
+    kept: int = 0,
+) -> str:
     """docs/audit.md. ``kept`` steps were run before this call."""
     lines = {row: tests.lines.get(row, Line()) for row in BATTERY}
     for row, line in read_audit(audit).items():
@@ -125,9 +176,10 @@ def page(tests: Tests, audit: Mapping[str, Any], parts: Mapping[str, Mapping[str
     text = [
         "# The audit",
         "",
-        f"Written by `make audit` on {datetime.now(UTC):%Y-%m-%d}: understudy {version('understudy')}, Python "
-        f"{sys.version.split()[0]}, {os.cpu_count()} cores, {minutes:.0f} minutes in all. {tests.ran:,} tests ran, "
-        f"{len(tests.failed)} of them failed. "
+        f"Written by `make audit` on {datetime.now(UTC):%Y-%m-%d}: understudy"
+        f" {version('understudy')}, Python {sys.version.split()[0]}, {os.cpu_count()} cores,"
+        f" {minutes:.0f} minutes in all. {tests.ran:,} tests ran, {len(tests.failed)} of them"
+        " failed. "
         + ("Every row is met." if met else "Not every row is met.")
         + (f" {kept} of its steps were run by themselves and kept (`--keep`)." if kept else ""),
         "",
@@ -135,14 +187,23 @@ def page(tests: Tests, audit: Mapping[str, Any], parts: Mapping[str, Mapping[str
         "|---|---|---|---|---|---|",
         *(_line(row, bar, lines[row]) for row, bar in BATTERY.items()),
         "",
-        "Misses are cases that did not come out as they must. Anybody can run the audit of the installed build alone, "
-        "with `understudy audit`, and attach it to a release ([trust.md](trust.md)).",
+        (
+            "Misses are cases that did not come out as they must. Anybody can run the audit of the"
+            " installed build alone, with `understudy audit`, and attach it to a release"
+            " ([trust.md](trust.md))."
+        ),
     ]
     if tests.failed:
         text += ["", "## Tests that failed", "", *(f"- `{name}`" for name in tests.failed)]
     text += ["", "## Audit of the build", "", *table([_shown(row) for row in audit["rows"]])]
     for name, made in parts.items():
-        text += ["", f"## {name.capitalize()}", "", f"{made['said']} {made['cases']:,} cases, {made['misses']} misses.", ""]
+        text += [
+            "",
+            f"## {name.capitalize()}",
+            "",
+            f"{made['said']} {made['cases']:,} cases, {made['misses']} misses.",
+            "",
+        ]
         text += table(made.get("rows", []))
     return "\n".join(text) + "\n"
 
@@ -153,21 +214,37 @@ def _line(row: str, bar: str, line: Line) -> str:
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    figures = {"claimed": f"{row['claimed']:.4g}", "found": f"{row['found']:.4g}", "verdict": "held" if row["held"] else "BREACH"}
-    return {**{name: row[name] for name in ("kind", "subject", "relation", "pair", "unit")}, "runs": f"{row['runs']:,}", **figures}
+    figures = {
+        "claimed": f"{row['claimed']:.4g}",
+        "found": f"{row['found']:.4g}",
+        "verdict": "held" if row["held"] else "BREACH",
+    }
+    return {
+        **{name: row[name] for name in ("kind", "subject", "relation", "pair", "unit")},
+        "runs": f"{row['runs']:,}",
+        **figures,
+    }
 
 
 def shortened(said: Sequence[str], most: int = 4) -> list[str]:
     """The first few words of many, each once."""
     different = list(dict.fromkeys(said))
-    return different if len(different) <= most else [*different[:most], f"and {len(different) - most} more"]
+    return (
+        different
+        if len(different) <= most
+        else [*different[:most], f"and {len(different) - most} more"]
+    )
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if not rows:
         return []
     names = list(rows[0])
-    lines = [names, ["---"] * len(names), *([str(row.get(name, "")) for name in names] for row in rows)]
+    lines = [
+        names,
+        ["---"] * len(names),
+        *([str(row.get(name, "")) for name in names] for row in rows),
+    ]
     return ["| " + " | ".join(map(cell, line)) + " |" for line in lines]
 
 
@@ -176,18 +253,42 @@ def cell(text: str) -> str:
 
 
 def run_tests(record: Path, chosen: str) -> None:
-    subprocess.run([sys.executable, "-m", "pytest", "-n", "2", "-m", chosen, "-o", "junit_family=xunit1", f"--junitxml={record}"], cwd=ROOT)
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-n",
+            "2",
+            "-m",
+            chosen,
+            "-o",
+            "junit_family=xunit1",
+            f"--junitxml={record}",
+        ],
+        cwd=ROOT,
+    )
 
 
 def run_audit(file: Path, *options: str) -> None:
     command = [sys.executable, "-m", "understudy", "audit", "--json", *options]
-    file.write_text(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout, encoding="utf-8")
+    file.write_text(
+        subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout,
+        encoding="utf-8",
+    )
 
 
 def run_part(module: str, file: Path) -> None:
-    code = subprocess.run([sys.executable, "-m", module, "--json", str(file), *OPTIONS.get(module, [])], cwd=ROOT).returncode
+    code = subprocess.run(
+        [sys.executable, "-m", module, "--json", str(file), *OPTIONS.get(module, [])], cwd=ROOT
+    ).returncode
     if not file.exists():
-        nothing = {"cases": 0, "misses": 1, "said": f"It ended with exit code {code} and said nothing.", "rows": []}
+        nothing = {
+            "cases": 0,
+            "misses": 1,
+            "said": f"It ended with exit code {code} and said nothing.",
+            "rows": [],
+        }
         file.write_text(json.dumps(nothing), encoding="utf-8")
 
 
@@ -203,9 +304,19 @@ def steps(quick: bool) -> dict[str, Callable[[Path], None]]:
 
 
 def main() -> int:
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--quick", action="store_true", help="the quick half only, to try the machinery; the page is not written")
-    asked.add_argument("--keep", metavar="FOLDER", help="keep what each step comes to, and do not repeat a step that is kept there")
+    asked = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    asked.add_argument(
+        "--quick",
+        action="store_true",
+        help="the quick half only, to try the machinery; the page is not written",
+    )
+    asked.add_argument(
+        "--keep",
+        metavar="FOLDER",
+        help="keep what each step comes to, and do not repeat a step that is kept there",
+    )
     said = asked.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(said.keep or folder)
@@ -215,10 +326,15 @@ def main() -> int:
             if not (place / name).exists():
                 started = time.monotonic()
                 run(place / name)
-                (place / f"{name}.minutes").write_text(f"{(time.monotonic() - started) / 60:.2f}", encoding="utf-8")
+                (place / f"{name}.minutes").write_text(
+                    f"{(time.monotonic() - started) / 60:.2f}", encoding="utf-8"
+                )
         tests = read_tests([place / name for name in steps(said.quick) if name.endswith(".xml")])
         audit = json.loads((place / "audit.json").read_text(encoding="utf-8"))
-        parts = {name: json.loads((place / f"{module}.json").read_text(encoding="utf-8")) for module, name in PARTS.items()}
+        parts = {
+            name: json.loads((place / f"{module}.json").read_text(encoding="utf-8"))
+            for module, name in PARTS.items()
+        }
         minutes = sum(float(file.read_text(encoding="utf-8")) for file in place.glob("*.minutes"))
     made = page(tests, audit, parts, minutes, kept)
     if said.quick:
@@ -226,7 +342,11 @@ def main() -> int:
     else:
         PAGE.write_text(made, encoding="utf-8")
         print(f"Wrote {PAGE.relative_to(ROOT)}.")
-    return 1 if tests.failed or not audit["held"] or any(part["misses"] for part in parts.values()) else 0
+    return (
+        1
+        if tests.failed or not audit["held"] or any(part["misses"] for part in parts.values())
+        else 0
+    )
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
     python -m tools.fuzz [--target NAME ...] [--seconds 30] [--json FILE]
 
-Each target runs in a process of its own, two at a time. A finding is an exception that is not the package's own, a refusal that is no
-sentence, an input that takes more than 10 seconds, or a process of more than 1 GB; it is shown with the input, ready for a test.
-Numba's functions run as Python here, so that their branches count and an index out of bounds is an error. The exit code is 1 if
+Each target runs in a process of its own, two at a time. A finding is an exception that is not the
+package's own, a refusal that is no sentence, an input that takes more than 10 seconds, or a process
+of more than 1 GB; it is shown with the input, ready for a test. Numba's functions run as Python
+here, so that their branches count and an index out of bounds is an error. The exit code is 1 if
 anything was found, and 2 if atheris is not installed.
 """
 
@@ -36,8 +37,14 @@ AT_ONCE = 2
 LONGEST, MOST_MEMORY = 10, 1024  # seconds for one input, MB for a process
 MOST_BYTES = 20_000  # of an input
 ARTEFACTS = "ended-"
-MISSING = "atheris is not installed, so nothing was fuzzed: pip install --group fuzz (pip 25.1; Linux on x86-64)."
-RUNS, COVERED = re.compile(r"number_of_executed_units:\s*(\d+)"), re.compile(r"#(\d+)\t.*?cov: (\d+)")
+MISSING = (
+    "atheris is not installed, so nothing was fuzzed: pip install --group fuzz (pip 25.1; Linux on"
+    " x86-64)."
+)
+RUNS, COVERED = (
+    re.compile(r"number_of_executed_units:\s*(\d+)"),
+    re.compile(r"#(\d+)\t.*?cov: (\d+)"),
+)
 
 
 @dataclass(frozen=True)
@@ -64,9 +71,23 @@ def fuzz(name: str, seconds: int, prepared: Path, child: str = "tools.fuzz_child
         for number, seed in enumerate(TARGETS[name].seeds(folder)):
             (corpus / f"seed-{number}").write_bytes(seed)
         words = folder / "words"
-        words.write_text("".join(f'"{_escaped(word)}"\n' for word in TARGETS[name].words or ["{"]), encoding="ascii")
-        limits = [f"-max_total_time={seconds}", f"-timeout={LONGEST}", f"-rss_limit_mb={MOST_MEMORY}", f"-max_len={MOST_BYTES}"]
-        options = [*limits, f"-artifact_prefix={folder / ARTEFACTS}", f"-dict={words}", "-print_final_stats=1", str(corpus)]
+        words.write_text(
+            "".join(f'"{_escaped(word)}"\n' for word in TARGETS[name].words or ["{"]),
+            encoding="ascii",
+        )
+        limits = [
+            f"-max_total_time={seconds}",
+            f"-timeout={LONGEST}",
+            f"-rss_limit_mb={MOST_MEMORY}",
+            f"-max_len={MOST_BYTES}",
+        ]
+        options = [
+            *limits,
+            f"-artifact_prefix={folder / ARTEFACTS}",
+            f"-dict={words}",
+            "-print_final_stats=1",
+            str(corpus),
+        ]
         done = subprocess.run(
             [sys.executable, "-m", child, name, str(folder), *options],
             cwd=ROOT, env={**os.environ, "NUMBA_DISABLE_JIT": "1"}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -76,34 +97,73 @@ def fuzz(name: str, seconds: int, prepared: Path, child: str = "tools.fuzz_child
 
 
 def _escaped(word: str) -> str:
-    return "".join(chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\' else f"\\x{byte:02x}" for byte in word.encode())
+    return "".join(
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\' else f"\\x{byte:02x}"
+        for byte in word.encode()
+    )
 
 
 def read(name: str, code: int, said: str, folder: Path) -> Found:
     """What a child came to, from what it printed and left behind."""
     file = folder / FINDINGS
-    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+    lines = (
+        [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        if file.exists()
+        else []
+    )
     findings = [(line["what"], line["input"]) for line in lines]
-    ends = [(f"ended by {left.name.removeprefix(ARTEFACTS).partition('-')[0]}", left) for left in sorted(folder.glob(f"{ARTEFACTS}*"))]
-    findings += [(what, repr(left.read_bytes())) for what, left in ends if not left.name.startswith(f"{ARTEFACTS}slow")]
+    ends = [
+        (f"ended by {left.name.removeprefix(ARTEFACTS).partition('-')[0]}", left)
+        for left in sorted(folder.glob(f"{ARTEFACTS}*"))
+    ]
+    findings += [
+        (what, repr(left.read_bytes()))
+        for what, left in ends
+        if not left.name.startswith(f"{ARTEFACTS}slow")
+    ]
     if code and not findings:
         findings.append((f"the process ended with exit code {code}", said[-600:]))
     seen, runs = COVERED.findall(said), RUNS.search(said)
     last = int(seen[-1][0]) if seen else 0
-    return Found(name, int(runs[1]) if runs else last, max((int(covered) for _, covered in seen), default=0), tuple(findings))
+    return Found(
+        name,
+        int(runs[1]) if runs else last,
+        max((int(covered) for _, covered in seen), default=0),
+        tuple(findings),
+    )
 
 
 def part(found: Sequence[Found]) -> dict[str, Any]:
     """For the page of the audit."""
     inputs, misses = sum(one.inputs for one in found), sum(len(one.findings) for one in found)
-    said = f"{len(found)} readers of files and texts, {inputs:,} inputs guided by coverage: {misses or 'no'} findings."
-    rows = [{"target": one.target, "inputs": one.inputs, "covered": one.covered, "findings": len(one.findings)} for one in found]
+    said = (
+        f"{len(found)} readers of files and texts, {inputs:,} inputs guided by coverage:"
+        f" {misses or 'no'} findings."
+    )
+    rows = [
+        {
+            "target": one.target,
+            "inputs": one.inputs,
+            "covered": one.covered,
+            "findings": len(one.findings),
+        }
+        for one in found
+    ]
     return {"cases": inputs, "misses": misses, "said": said, "rows": rows}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", nargs="+", default=list(TARGETS), choices=list(TARGETS), metavar="NAME", help=", ".join(TARGETS))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--target",
+        nargs="+",
+        default=list(TARGETS),
+        choices=list(TARGETS),
+        metavar="NAME",
+        help=", ".join(TARGETS),
+    )
     parser.add_argument("--seconds", type=int, default=30, help="for each target")
     parser.add_argument("--json", dest="file", help="write the results here as well")
     asked = parser.parse_args()
@@ -112,14 +172,21 @@ def main() -> int:
         console.print(MISSING, markup=False)
         _keep(asked.file, {"cases": 0, "misses": 0, "said": MISSING, "rows": []})
         return 2
-    with tempfile.TemporaryDirectory(prefix="fuzz-") as place, ThreadPoolExecutor(AT_ONCE) as workers:
+    with (
+        tempfile.TemporaryDirectory(prefix="fuzz-") as place,
+        ThreadPoolExecutor(AT_ONCE) as workers,
+    ):
         prepare(Path(place))
-        found = list(workers.map(partial(fuzz, seconds=asked.seconds, prepared=Path(place)), asked.target))
+        found = list(
+            workers.map(partial(fuzz, seconds=asked.seconds, prepared=Path(place)), asked.target)
+        )
     table = Table("target", "inputs", "covered", "findings")
     for one in found:
         table.add_row(one.target, f"{one.inputs:,}", f"{one.covered:,}", str(len(one.findings)))
         for what, given in one.findings:
-            console.print(f"{one.target}: {what}\n  {given}", markup=False, highlight=False, soft_wrap=True)
+            console.print(
+                f"{one.target}: {what}\n  {given}", markup=False, highlight=False, soft_wrap=True
+            )
     console.print(table)
     _keep(asked.file, part(found))
     return 1 if any(one.findings for one in found) else 0

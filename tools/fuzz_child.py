@@ -1,7 +1,8 @@
-"""One target under the fuzzer, in a process of its own: ``python -m tools.fuzz_child TARGET FOLDER`` and libFuzzer's options.
+"""One target under the fuzzer, in a process of its own: ``python -m tools.fuzz_child TARGET
+FOLDER`` and libFuzzer's options.
 
-Findings are written to a file, each kind once, and the search goes on; what ends the process (a hang, too much memory, a crash of
-native code) libFuzzer leaves as a file.
+Findings are written to a file, each kind once, and the search goes on; what ends the process (a
+hang, too much memory, a crash of native code) libFuzzer leaves as a file.
 """
 
 from __future__ import annotations
@@ -27,12 +28,22 @@ ODD: tuple[Any, ...] = (
 
 def pieces(tree: Any) -> list[tuple[Any, Any]]:
     """Every place in a tree, as what holds it and its key there."""
-    inner = list(tree.items()) if isinstance(tree, dict) else list(enumerate(tree)) if isinstance(tree, list) else []
-    return [(tree, key) for key, _ in inner] + [place for _, value in inner for place in pieces(value)]
+    inner = (
+        list(tree.items())
+        if isinstance(tree, dict)
+        else list(enumerate(tree))
+        if isinstance(tree, list)
+        else []
+    )
+    return [(tree, key) for key, _ in inner] + [
+        place for _, value in inner for place in pieces(value)
+    ]
 
 
 def bent(tree: Any, rng: random.Random) -> Any:
-    """A tree with one piece taken away, doubled, or exchanged for something odd or for another of its pieces."""
+    """A tree with one piece taken away, doubled, or exchanged for something odd or for another of
+    its pieces.
+    """
     places = pieces(tree)
     if not places:
         return rng.choice(ODD)

@@ -1,7 +1,9 @@
-"""What is fuzzed: every place that reads what somebody else may have written, called with any bytes.
+"""What is fuzzed: every place that reads what somebody else may have written, called with any
+bytes.
 
-A target may refuse with one of the package's own errors and a sentence. Anything else that it raises is a finding. Where a checksum
-guards a file, the checksum is made to fit: whoever writes a false file can do the same, and what lies behind it is what is tried.
+A target may refuse with one of the package's own errors and a sentence. Anything else that it
+raises is a finding. Where a checksum guards a file, the checksum is made to fit: whoever writes a
+false file can do the same, and what lies behind it is what is tried.
 """
 
 from __future__ import annotations
@@ -46,12 +48,22 @@ SCHEMA = us.Schema.from_dict(
         "fields": [
             {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
             {"name": "sex", "type": "string", "constraints": {"enum": ["F", "it's"]}},
-            {"name": "seen", "type": "date", "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31"}},
+            {
+                "name": "seen",
+                "type": "date",
+                "constraints": {"minimum": "2020-01-01", "maximum": "2020-12-31"},
+            },
             {"name": "paid", "type": "number", "constraints": {"minimum": 0, "maximum": 1}},
             {"name": "married", "type": "boolean"},
         ],
         "missingValues": ["", "?"],
-        "understudy": {"columns": {"age": {"bins": 4}, "sex": {"missing": True, "other": True}, "seen": {"resolution": "quarter"}}},
+        "understudy": {
+            "columns": {
+                "age": {"bins": 4},
+                "sex": {"missing": True, "other": True},
+                "seen": {"resolution": "quarter"},
+            }
+        },
     }
 )
 RULES = us.Schema.from_domain({"a": 2, "b": 3, "y": 2})
@@ -79,12 +91,18 @@ class Target:
 
 
 def complaint(call: Callable[[], object]) -> str:
-    """What is wrong with how a call ended; empty when it returned, or refused in a sentence. The same fault gives the same words."""
+    """What is wrong with how a call ended; empty when it returned, or refused in a sentence. The
+    same fault gives the same words.
+    """
     try:
         call()
     except us.UnderstudyError as problem:
         fits = is_a_sentence(str(problem), most=LONGEST_QUOTED)
-        return "" if fits else f"a refusal that is no sentence: {type(problem).__name__} at {_raised_at(problem)}"
+        return (
+            ""
+            if fits
+            else f"a refusal that is no sentence: {type(problem).__name__} at {_raised_at(problem)}"
+        )
     except Exception as problem:
         return f"not one of our errors: {type(problem).__name__} at {_raised_at(problem)}"
     return ""
@@ -107,14 +125,27 @@ def prepare(folder: Path) -> None:
     """A release with a model and an audit, and a rule: what targets put false pieces into."""
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.integers(0, size, 60) for size in RULES.shape])
-    made = us.release(rows, schema=RULES, epsilon=1, delta="1e-6", workload="2-way", mechanism="independent", rows=9, seed=0)
+    made = us.release(
+        rows,
+        schema=RULES,
+        epsilon=1,
+        delta="1e-6",
+        workload="2-way",
+        mechanism="independent",
+        rows=9,
+        seed=0,
+    )
     values = np.concatenate([np.full((size, 2), 1 / size, np.float32) for size in RULES.shape])
-    model = Mixture(RULES, Chances(values, np.concatenate([[0], np.cumsum(RULES.shape)]).astype(np.int64)))
+    model = Mixture(
+        RULES, Chances(values, np.concatenate([[0], np.cumsum(RULES.shape)]).astype(np.int64))
+    )
     place = replace(made, model=model).save(folder / BUNDLE)
     row = {"held": True, "found": 0.5, "claimed": 1.0, "runs": 3}
     attach(place, statement([row], quick=True, mechanism=None))
     for name in rule_classes():
-        us.learn(rows, schema=RULES, label="y", epsilon=1, rules=name, width=1).save(folder / f"{name}.json")
+        us.learn(rows, schema=RULES, label="y", epsilon=1, rules=name, width=1).save(
+            folder / f"{name}.json"
+        )
 
 
 def text(*inputs: str) -> Callable[[Path], Sequence[bytes]]:
@@ -127,7 +158,12 @@ def of_file(name: str) -> Callable[[Path], Sequence[bytes]]:
 
 def schema_texts(ending: str) -> Callable[[Path], Sequence[bytes]]:
     def made(folder: Path) -> Sequence[bytes]:
-        kinds = [SCHEMA.to_dict(), {"a": 2, "b": 3}, {"items": ["x", "y"], "row": "who"}, {"items": 4, "density": 0.5}]
+        kinds = [
+            SCHEMA.to_dict(),
+            {"a": 2, "b": 3},
+            {"items": ["x", "y"], "row": "who"},
+            {"items": 4, "density": 0.5},
+        ]
         return [_written(folder / f"seed{ending}", kind) for kind in kinds]
 
     return made
@@ -139,7 +175,10 @@ def _written(file: Path, data: dict[str, Any]) -> bytes:
 
 
 def stored_workloads(folder: Path) -> Sequence[bytes]:
-    asked = [us.Workload.parse(spec, RULES) for spec in ("2-way", "2-conjunctions:3@1", "all-conjunctions")]
+    asked = [
+        us.Workload.parse(spec, RULES)
+        for spec in ("2-way", "2-conjunctions:3@1", "all-conjunctions")
+    ]
     asked.append(us.explicit(RULES, queries=[us.any_of(us.Literal(0, 1), us.Literal(1, 0))]))
     return [json.dumps(work.to_dict()).encode() for work in asked]
 
@@ -153,10 +192,19 @@ def ledger_records() -> list[dict[str, Any]]:
         ev.ExponentialDraws(what="x", log_weight_shift=one, draws=1), ev.PerturbedArgmin(what="x", shift=1, slots=1, scale=one),
         ev.PureDP(what="x", epsilon=one), ev.ApproximateDP(what="x", epsilon=one, delta=one / 10**9),
     ]  # fmt: skip
-    charges = [{"kind": "charge", "body": {"label": "x", **counted, "events": [ev.to_dict(event)]}} for event in events]
-    limits = [{"kind": "limit", "body": {"epsilon": "900", "delta": "1/1000", "rho": "800"}}, {"kind": "limit", "body": {"rho": "900"}}]
+    charges = [
+        {"kind": "charge", "body": {"label": "x", **counted, "events": [ev.to_dict(event)]}}
+        for event in events
+    ]
+    limits = [
+        {"kind": "limit", "body": {"epsilon": "900", "delta": "1/1000", "rho": "800"}},
+        {"kind": "limit", "body": {"rho": "900"}},
+    ]
     limits[1]["body"]["files"] = [{"device": 1, "inode": 2, "path": "people.csv"}]
-    notes = [{"kind": "note", "body": {"text": "made", "charge": 1}}, {"kind": "torn", "body": {"bytes": "00"}}]
+    notes = [
+        {"kind": "note", "body": {"text": "made", "charge": 1}},
+        {"kind": "torn", "body": {"bytes": "00"}},
+    ]
     return [*charges, *limits, *notes]
 
 
@@ -193,7 +241,9 @@ def read_schema(ending: str) -> Callable[[bytes, Path], None]:
         file = folder / f"schema{ending}"
         file.write_bytes(data)
         schema = us.Schema.load(file)
-        assert us.Schema.from_dict(schema.to_dict()) == schema and schema.digest and schema.domain_text
+        assert (
+            us.Schema.from_dict(schema.to_dict()) == schema and schema.digest and schema.domain_text
+        )
         for column in list(schema)[:20]:
             column.label(column.size - 1).encode()
 
@@ -219,17 +269,37 @@ def _use_workload(work: us.Workload, schema: us.Schema) -> None:
         work.parts[0].describe(schema, 0)
 
 
-NOTHING = {**dict.fromkeys(("limit_epsilon", "limit_delta", "add_rho", "why")), "new_table": False}  # asked of the command budget
+# asked of the command budget
+NOTHING = {**dict.fromkeys(("limit_epsilon", "limit_delta", "add_rho", "why")), "new_table": False}
 
 
 def read_numbers(data: bytes, folder: Path) -> None:
-    epsilon, delta, rho, first, *_ = [*data.decode("utf-8", "surrogateescape").split("\n"), "", "", ""]
+    epsilon, delta, rho, first, *_ = [
+        *data.decode("utf-8", "surrogateescape").split("\n"),
+        "",
+        "",
+        "",
+    ]
     ledger = folder / "numbers.jsonl"
     ledger.unlink(missing_ok=True)
-    asked = {"rows": 1000, "delta": delta or None, "workload": "1-way", "mechanism": "mwem", "neighbours": "replace-one"}
-    limit, added = {**NOTHING, "limit_epsilon": epsilon, "limit_delta": delta}, {**NOTHING, "add_rho": rho, "why": "x"}
+    asked = {
+        "rows": 1000,
+        "delta": delta or None,
+        "workload": "1-way",
+        "mechanism": "mwem",
+        "neighbours": "replace-one",
+    }
+    limit = {**NOTHING, "limit_epsilon": epsilon, "limit_delta": delta}
+    added = {**NOTHING, "add_rho": rho, "why": "x"}
     calls = (
-        lambda: command("plan", as_json=True, parameters=(f"first={first}",), schema={"a": 2, "b": 2}, epsilon=epsilon, **asked),
+        lambda: command(
+            "plan",
+            as_json=True,
+            parameters=(f"first={first}",),
+            schema={"a": 2, "b": 2},
+            epsilon=epsilon,
+            **asked,
+        ),
         lambda: command("budget", delta=None, path=str(ledger), **limit, as_json=False),
         lambda: command("budget", delta=None, path=str(ledger), **added, as_json=True),
     )
@@ -244,7 +314,9 @@ def read_ledger(data: bytes, folder: Path) -> None:
     command("budget", delta=None, path=str(file), **NOTHING, as_json=True)
     command("budget", delta=None, path=str(file), **NOTHING, as_json=False)
     with contextlib.suppress(us.BudgetRefused):
-        FileLedger(file).reserve("x", (ev.Reservation(what="x", rho=Fraction(1)),), Neighbours.REPLACE_ONE)
+        FileLedger(file).reserve(
+            "x", (ev.Reservation(what="x", rho=Fraction(1)),), Neighbours.REPLACE_ONE
+        )
 
 
 def read_ledger_records(data: bytes, folder: Path) -> None:
@@ -261,7 +333,9 @@ def _json(data: bytes) -> Any:
 
 
 def read_bundle(name: str) -> Callable[[bytes, Path], None]:
-    """Puts the bytes into a release in the place of one of its files, which its manifest then lists, and uses the release."""
+    """Puts the bytes into a release in the place of one of its files, which its manifest then
+    lists, and uses the release.
+    """
 
     def read(data: bytes, folder: Path) -> None:
         _use_bundle(changed_bundle(name, data, folder), folder)
@@ -270,7 +344,8 @@ def read_bundle(name: str) -> Callable[[bytes, Path], None]:
 
 
 def changed_bundle(name: str, data: bytes, folder: Path) -> Path:
-    place = folder / f"changed-{name}"  # each target its own: what one left would be another's damage
+    # each target its own: what one left would be another's damage
+    place = folder / f"changed-{name}"
     if not place.exists():
         shutil.copytree(folder / BUNDLE, place)
     (place / name).write_bytes(data)
@@ -302,7 +377,9 @@ def read_parquet(data: bytes, folder: Path) -> None:
 
 
 def verify_manifest(data: bytes, folder: Path) -> None:
-    assert us.verify(changed_bundle("manifest.json", data, folder)), "a verification that checks nothing"
+    assert us.verify(changed_bundle("manifest.json", data, folder)), (
+        "a verification that checks nothing"
+    )
 
 
 def read_attachment(data: bytes, folder: Path) -> tuple[bool, str]:
@@ -322,7 +399,11 @@ def read_csv(data: bytes, folder: Path) -> None:
                 pass
     # However a file falls into chunks, it holds the same rows.
     whole, pieces = (
-        [cell.as_py() for arrays in cut(io.BytesIO(data), [1, 0], size) for cell in arrays[0].cast(pa.large_binary())]
+        [
+            cell.as_py()
+            for arrays in cut(io.BytesIO(data), [1, 0], size)
+            for cell in arrays[0].cast(pa.large_binary())
+        ]
         for size in (1 << 20, 3)
     )
     assert whole == pieces
@@ -334,7 +415,9 @@ def read_rule(data: bytes, folder: Path) -> None:
     file.write_bytes(data)
     if isinstance(said, dict):
         with contextlib.suppress(Exception):
-            file.write_text(json.dumps({**said, "words": us.Learned._read_parts(said).words}), encoding="utf-8")
+            file.write_text(
+                json.dumps({**said, "words": us.Learned._read_parts(said).words}), encoding="utf-8"
+            )
     made = us.Learned.load(file)
     made.words.encode()
     names = made.schema.names
@@ -359,9 +442,31 @@ TARGETS: dict[str, Target] = {
             "`seen` >= 2020-04-01 or paid >= 0.5 and sex <> 'F'",
             "not (age <= 24)",
         ),
-        ("and", "or", "not", "in (", ")", "''", "age", "sex", "married", "seen", "paid", "MISSING", "OTHER", "<>", "==", "!=", "1e400"),
+        (
+            "and",
+            "or",
+            "not",
+            "in (",
+            ")",
+            "''",
+            "age",
+            "sex",
+            "married",
+            "seen",
+            "paid",
+            "MISSING",
+            "OTHER",
+            "<>",
+            "==",
+            "!=",
+            "1e400",
+        ),
     ),
-    "question": Target(read_question, text("married", "sex = F", "age >= 50", "seen < 2020-04-01"), ("age", "sex", ">=", "!=", "1e400")),
+    "question": Target(
+        read_question,
+        text("married", "sex = F", "age >= 50", "seen < 2020-04-01"),
+        ("age", "sex", ">=", "!=", "1e400"),
+    ),
     "schema.yaml": Target(read_schema(".yaml"), schema_texts(".yaml"), YAML_WORDS),
     "schema.json": Target(read_schema(".json"), schema_texts(".json"), tree=True),
     "workload.yaml": Target(
@@ -369,7 +474,8 @@ TARGETS: dict[str, Target] = {
         text(
             "marginals: [1-way, 2-way:3@7, [age, sex]]",
             "queries:\n- {all_of: {sex: F, married: true}}\n- {not: {any_of: [{age: 30}]}}",
-            "queries: [{at_least: {sex: F, age: 30, married: {not: true}}, t: 2}, {parity: {sex: F}}]",
+            "queries: [{at_least: {sex: F, age: 30, married: {not: true}}, t: 2}, {parity: {sex:"
+            " F}}]",
             "marginals: [all-conjunctions]",
         ),
         (
@@ -392,31 +498,49 @@ TARGETS: dict[str, Target] = {
         read_workload(".json"),
         text(
             '{"marginals": ["1-way", ["age", "sex"], "3-conjunctions:9@1"]}',
-            '{"queries": [{"at_least": {"sex": "F", "age": 30, "married": {"not": true}}, "t": 2}, {"not": {"any_of": [{"age": 30}]}}]}',
+            '{"queries": [{"at_least": {"sex": "F", "age": 30, "married": {"not": true}}, "t": 2},'
+            ' {"not": {"any_of": [{"age": 30}]}}]}',
         ),
         tree=True,
     ),
     "workload text": Target(
-        read_workload_text, text("3-way", "2-way:3@7+1-way", "3-conjunctions:100@7"), ("-way", "+", "@", ":", "all-conjunctions")
+        read_workload_text,
+        text("3-way", "2-way:3@7+1-way", "3-conjunctions:100@7"),
+        ("-way", "+", "@", ":", "all-conjunctions"),
     ),
     "numbers": Target(
         read_numbers,
         text("1\n1e-6\n0.5\n1/10", "0.5\n1/1000\n1/3\n0.2"),
         ("1e", "-", "/", ".", "nan", "inf", "_", "\u0663", "1e-9", "e999"),
     ),
-    "ledger": Target(read_ledger, lambda folder: [chained(ledger_records())[:-1], chained(ledger_records()[:1]), b""], ('{"seq":0,',)),
-    "ledger records": Target(read_ledger_records, lambda folder: [json.dumps([one]).encode() for one in ledger_records()], tree=True),
+    "ledger": Target(
+        read_ledger,
+        lambda folder: [chained(ledger_records())[:-1], chained(ledger_records()[:1]), b""],
+        ('{"seq":0,',),
+    ),
+    "ledger records": Target(
+        read_ledger_records,
+        lambda folder: [json.dumps([one]).encode() for one in ledger_records()],
+        tree=True,
+    ),
     "manifest": Target(read_bundle("manifest.json"), of_file(f"{BUNDLE}/manifest.json"), tree=True),
     "manifest, verified": Target(verify_manifest, of_file(f"{BUNDLE}/manifest.json"), tree=True),
     "workload of a bundle": Target(read_bundle("workload.json"), stored_workloads, tree=True),
     "model": Target(read_bundle(MODEL_FILE), of_file(f"{BUNDLE}/{MODEL_FILE}")),
     "rows of a bundle": Target(
-        read_parquet, lambda folder: [bytes([i]) + (folder / BUNDLE / name).read_bytes() for i, name in enumerate(PARQUET)]
+        read_parquet,
+        lambda folder: [
+            bytes([i]) + (folder / BUNDLE / name).read_bytes() for i, name in enumerate(PARQUET)
+        ],
     ),
     "attached audit": Target(read_attachment, of_file(f"{BUNDLE}/{ATTACHMENT}"), tree=True),
     "csv": Target(
         read_csv,
-        lambda folder: [b"a,b,y\n0,1,1\n1,,0\n", b'\xef\xbb\xbfb,"a",y\r\n"1","0""",x\r\n\r\n1', gzip.compress(b"a,b,y\n0,1,1\n", mtime=0)],
+        lambda folder: [
+            b"a,b,y\n0,1,1\n1,,0\n",
+            b'\xef\xbb\xbfb,"a",y\r\n"1","0""",x\r\n\r\n1',
+            gzip.compress(b"a,b,y\n0,1,1\n", mtime=0),
+        ],
         ('"', '""', ",", "\r\n", "\n\n"),
     ),
     "rule": Target(read_rule, seeds_of_rules, tree=True),

@@ -1,4 +1,6 @@
-"""The licences of everything the project needs, as their packages state them: ``make licences`` writes docs/licences.md."""
+"""The licences of everything the project needs, as their packages state them: ``make licences``
+writes docs/licences.md.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ A test refuses a package of the runtime that can be had under the GPL or AGPL on
 
 
 def licence_of(name: str) -> str:
-    """What an installed package says of itself: an expression, else its classifiers, else the first line of its licence field.
+    """What an installed package says of itself: an expression, else its classifiers, else the first
+    line of its licence field.
 
     Examples:
         >>> licence_of("numpy").startswith("BSD-3-Clause")
@@ -41,14 +44,23 @@ def licence_of(name: str) -> str:
         stated = metadata.metadata(name)
     except metadata.PackageNotFoundError:
         return NOT_READ
-    kinds = [kind.split("::")[-1].strip() for kind in stated.get_all("Classifier") or () if kind.startswith("License ::")]
+    kinds = [
+        kind.split("::")[-1].strip()
+        for kind in stated.get_all("Classifier") or ()
+        if kind.startswith("License ::")
+    ]
     kinds = [kind for kind in kinds if kind not in ("OSI Approved", "DFSG approved")]
     field = (stated.get("License") or "").strip().splitlines()
-    return stated.get("License-Expression") or " or ".join(kinds) or (field[0] if field else NOT_STATED)
+    return (
+        stated.get("License-Expression")
+        or " or ".join(kinds)
+        or (field[0] if field else NOT_STATED)
+    )
 
 
 def is_strong_copyleft(licence: str) -> bool:
-    """Whether every choice that a licence leaves is the GPL or AGPL, which what we publish under Apache-2.0 could not be shipped with.
+    """Whether every choice that a licence leaves is the GPL or AGPL, which what we publish under
+    Apache-2.0 could not be shipped with.
 
     Examples:
         >>> [is_strong_copyleft(x) for x in ("GPL-3.0-only", "MIT AND AGPL-3.0", "GNU Affero General Public License v3")]
@@ -59,16 +71,32 @@ def is_strong_copyleft(licence: str) -> bool:
         False
     """
     choices = re.split(r"\s+or\s+(?!later)", licence, flags=re.IGNORECASE)
-    return all(any(STRONG.search(part) and " with " not in part.lower() for part in re.split(r"\s+and\s+", c, flags=re.I)) for c in choices)
+    return all(
+        any(
+            STRONG.search(part) and " with " not in part.lower()
+            for part in re.split(r"\s+and\s+", c, flags=re.I)
+        )
+        for c in choices
+    )
 
 
 def rows() -> list[tuple[str, str, str, str]]:
     """Name, pinned version, licence and uses of every pinned or needed package, by name."""
-    uses = {need.name: ", ".join(sorted(need.uses, key=lambda use: (use != "runtime", use))) for need in needs()}
+    uses = {
+        need.name: ", ".join(sorted(need.uses, key=lambda use: (use != "runtime", use)))
+        for need in needs()
+    }
     found = []
     for name in sorted(uses.keys() | pins().keys()):
         written, version = pins().get(name, (name, version_of(name) or "not pinned"))
-        found.append((written, version, licence_of(name).replace("|", "/"), uses.get(name, "another platform")))
+        found.append(
+            (
+                written,
+                version,
+                licence_of(name).replace("|", "/"),
+                uses.get(name, "another platform"),
+            )
+        )
     return found
 
 

@@ -2,8 +2,8 @@
 
     python -m tools.mutants [--only WORDS] [--json FILE]
 
-Each is made in a copy of the package, and the tests named for it run there until one fails. A mutant that no test notices is listed as
-missed, and the exit code is 1.
+Each is made in a copy of the package, and the tests named for it run there until one fails. A
+mutant that no test notices is listed as missed, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -44,17 +44,31 @@ class Verdict:
 
 
 def changed(mutant: Mutant, text: str) -> str:
-    """The mutant's text; ValueError unless each change fits exactly once."""
+    """The mutant's text; ValueError unless each change fits exactly once, however its lines are broken."""
     for before, after in mutant.changes:
-        if text.count(before) != 1:
-            raise ValueError(f"{mutant.what}: {before!r} occurs {text.count(before)} times in {mutant.file}")
-        text = text.replace(before, after)
+        places = list(_however_broken(before).finditer(text))
+        if len(places) != 1:
+            raise ValueError(
+                f"{mutant.what}: {before!r} occurs {len(places)} times in {mutant.file}"
+            )
+        text = text[: places[0].start()] + after + text[places[0].end() :]
     return text
+
+
+def _however_broken(code: str) -> re.Pattern[str]:
+    """What matches some code in any layout: spaces between its words, and commas that a formatter adds."""
+    words = [re.escape(word) for word in re.findall(r"\w+|[^\w\s]", code)]
+    spread = [rf",?\s*{word}" if word in (r"\)", r"\]", r"\}") else word for word in words]
+    # What stands before the first word and after the last one is layout that the change itself brings.
+    before, after = code[: -len(code.lstrip())], code[len(code.rstrip()) :]
+    return re.compile(re.escape(before) + r"\s*".join(spread) + re.escape(after))
 
 
 @contextlib.contextmanager
 def copy_of_the_package() -> Iterator[Path]:
-    """A copy to break, with the compiled kernels of the original so that only what changes is compiled again."""
+    """A copy to break, with the compiled kernels of the original so that only what changes is
+    compiled again.
+    """
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         place = Path(folder)
         for name in COPIED:
@@ -74,7 +88,9 @@ def run(mutant: Mutant, place: Path) -> Verdict:
     try:
         caught = failing(place, mutant.tests)
     except subprocess.TimeoutExpired:
-        return Verdict(mutant.what, mutant.file, "the time limit of its tests", time.monotonic() - started)
+        return Verdict(
+            mutant.what, mutant.file, "the time limit of its tests", time.monotonic() - started
+        )
     finally:
         file.write_text(text, encoding="utf-8")
         os.utime(file, ns=(stamps.st_atime_ns, stamps.st_mtime_ns))
@@ -84,7 +100,9 @@ def run(mutant: Mutant, place: Path) -> Verdict:
 
 
 def failing(place: Path, tests: Sequence[str]) -> str | None:
-    """The first of some tests that fails; None when none does, or when nothing was tested: a wrong name of a test is no catch."""
+    """The first of some tests that fails; None when none does, or when nothing was tested: a wrong
+    name of a test is no catch.
+    """
     done = tested(place, tests)
     found = FAILED.search(done.stdout)
     return found.group(1) if found and done.returncode == 1 else None
@@ -97,9 +115,24 @@ def passes(place: Path, test: str) -> bool:
 
 
 def tested(place: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-m", "not slow", *tests]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "--no-header",
+        "--tb=no",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not slow",
+        *tests,
+    ]
     environment = {**os.environ, "PYTHONPATH": str(place / "src")}
-    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=LONGEST)
+    return subprocess.run(
+        command, cwd=place, env=environment, capture_output=True, text=True, timeout=LONGEST
+    )
 
 
 def run_all(mutants: list[Mutant], console: Console) -> list[Verdict]:
@@ -115,14 +148,20 @@ def run_all(mutants: list[Mutant], console: Console) -> list[Verdict]:
                 found = run(mutant, place)
             finally:
                 free.put(place)
-            console.print(f"{'caught' if found.caught_by else 'MISSED'}  {mutant.what}", style="dim", markup=False)
+            console.print(
+                f"{'caught' if found.caught_by else 'MISSED'}  {mutant.what}",
+                style="dim",
+                markup=False,
+            )
             return found
 
         return list(workers.map(tried, mutants))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="mutants whose words hold this")
     parser.add_argument("--json", dest="file", help="write the verdicts here as well")
     asked = parser.parse_args()
@@ -135,7 +174,10 @@ def main() -> None:
     missed = sum(one.caught_by is None for one in found)
     console.print(f"{len(found) - missed} of {len(found)} caught.")
     if asked.file:
-        rows = [{"mutant": one.what, "in": one.file, "caught by": one.caught_by or "NOTHING"} for one in found]
+        rows = [
+            {"mutant": one.what, "in": one.file, "caught by": one.caught_by or "NOTHING"}
+            for one in found
+        ]
         part = {
             "cases": len(found),
             "misses": missed,

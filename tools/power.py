@@ -2,8 +2,9 @@
 
     python -m tools.power [--only WORDS] [TEST ...]
 
-Each function of ``HOLLOW`` in turn is emptied, and the tests run (all quick ones, or those named). A test that called it and
-passes all the same has asserted nothing about it: it is listed, and the exit code is 1, unless ``EXCUSED`` says why it may.
+Each function of ``HOLLOW`` in turn is emptied, and the tests run (all quick ones, or those named).
+A test that called it and passes all the same has asserted nothing about it: it is listed, and the
+exit code is 1, unless ``EXCUSED`` says why it may.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-# Functions whose answer is a judgement, or whose work is the point of calling them, and the answer that says nothing.
+# Functions whose answer is a judgement, or whose work is the point of calling them, and the answer
+# that says nothing.
 HOLLOW: tuple[tuple[str, Any], ...] = (
     ("understudy.bundle.verify:verify", []),
     ("understudy.bundle.release:Release.load", None),
@@ -42,9 +44,18 @@ HOLLOW: tuple[tuple[str, Any], ...] = (
 )
 # (function, test): why the test may pass without it.
 EXCUSED: dict[tuple[str, str], str] = {
-    ("understudy.checks:check_mechanism", "test_mechanism"): "the kit is the assertion; bad mechanisms are seen to fail it",
-    ("understudy.checks:check_query_class", "test_query_class"): "the kit is the assertion; a wrong sensitivity is seen to fail it",
-    ("understudy.checks:check_source", "test_source"): "the kit is the assertion; a source that miscounts is seen to fail it",
+    (
+        "understudy.checks:check_mechanism",
+        "test_mechanism",
+    ): "the kit is the assertion; bad mechanisms are seen to fail it",
+    (
+        "understudy.checks:check_query_class",
+        "test_query_class",
+    ): "the kit is the assertion; a wrong sensitivity is seen to fail it",
+    (
+        "understudy.checks:check_source",
+        "test_source",
+    ): "the kit is the assertion; a source that miscounts is seen to fail it",
 }
 
 
@@ -78,7 +89,9 @@ def hollow(place: str, says: Any) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--hollow", type=int, help="which function to empty")
-    parser.addoption("--hollow-says", default="", help="where to write the tests that called it and passed")
+    parser.addoption(
+        "--hollow-says", default="", help="where to write the tests that called it and passed"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -118,7 +131,10 @@ def idle_without(number: int, tests: Sequence[str] = ()) -> tuple[list[str], lis
         ]  # fmt: skip
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if done.returncode not in (0, 1):
-            raise RuntimeError(f"the tests could not be run without {HOLLOW[number][0]}: {done.stdout[-500:]}{done.stderr[-500:]}")
+            raise RuntimeError(
+                f"the tests could not be run without {HOLLOW[number][0]}:"
+                f" {done.stdout[-500:]}{done.stderr[-500:]}"
+            )
         said = json.loads(Path(says.name).read_text(encoding="utf-8"))
     return said["called"], said["idle"]
 
@@ -128,15 +144,24 @@ def excuse(place: str, test: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="functions whose names hold this")
-    parser.add_argument("tests", nargs="*", help="as pytest takes them; all quick ones if none are named")
+    parser.add_argument(
+        "tests", nargs="*", help="as pytest takes them; all quick ones if none are named"
+    )
     asked, missed = parser.parse_args(), 0
     for number, (place, says) in enumerate(HOLLOW):
         if asked.only in place:
             calls, idle = idle_without(number, asked.tests)
             unexcused = [test for test in idle if not excuse(place, test)]
-            print(f"{place} -> {says}: {len(calls)} tests call it, {len(unexcused)} pass without it", *unexcused, sep="\n  ", flush=True)
+            print(
+                f"{place} -> {says}: {len(calls)} tests call it, {len(unexcused)} pass without it",
+                *unexcused,
+                sep="\n  ",
+                flush=True,
+            )
             missed += len(unexcused)
     sys.exit(1 if missed else 0)
 

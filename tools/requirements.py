@@ -1,4 +1,6 @@
-"""What the project needs: its requirements, their own requirements, and the pins. ``make pins`` checks them."""
+"""What the project needs: its requirements, their own requirements, and the pins. ``make pins``
+checks them.
+"""
 
 from __future__ import annotations
 
@@ -44,15 +46,23 @@ def declared(root: Path = ROOT) -> dict[str, list[Requirement]]:
 @cache
 def pins(root: Path = ROOT) -> dict[str, tuple[str, str]]:
     """The pins in constraints.txt: a canonical name to the name as written and the version."""
-    lines = (line.split("==") for line in (root / "constraints.txt").read_text(encoding="utf-8").split())
+    lines = (
+        line.split("==") for line in (root / "constraints.txt").read_text(encoding="utf-8").split()
+    )
     return {canonicalize_name(name): (name, version) for name, version in lines}
 
 
 def closure(asked: Iterable[Requirement]) -> set[str]:
-    """The canonical names of these requirements and of all that they need here; what is not installed is named and not followed."""
+    """The canonical names of these requirements and of all that they need here; what is not
+    installed is named and not followed.
+    """
     found: set[str] = set()
     seen: set[tuple[str, frozenset[str]]] = set()
-    ahead = [requirement for requirement in asked if requirement.marker is None or requirement.marker.evaluate({"extra": ""})]
+    ahead = [
+        requirement
+        for requirement in asked
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+    ]
     while ahead:
         requirement = ahead.pop()
         name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
@@ -66,7 +76,9 @@ def closure(asked: Iterable[Requirement]) -> set[str]:
 def _needed_by(name: str, extras: frozenset[str]) -> Iterator[Requirement]:
     for text in _requirements_of(name):
         requirement = Requirement(text)
-        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
+        if requirement.marker is None or any(
+            requirement.marker.evaluate({"extra": extra}) for extra in ("", *extras)
+        ):
             yield requirement
 
 
@@ -96,7 +108,12 @@ def version_of(name: str) -> str | None:
 
 def absent() -> list[str]:
     """Requirements of the project itself that are missing here, but for those nobody has to have."""
-    asked = {canonicalize_name(r.name) for use, requirements in declared().items() if use not in LEFT_OUT for r in requirements}
+    asked = {
+        canonicalize_name(r.name)
+        for use, requirements in declared().items()
+        if use not in LEFT_OUT
+        for r in requirements
+    }
     return sorted(name for name in asked if version_of(name) is None)
 
 
@@ -116,14 +133,21 @@ def strangers() -> list[str]:
 def below_what_is_asked() -> list[str]:
     """Requirements of the project that their own pin does not satisfy."""
     asked = [requirement for requirements in declared().values() for requirement in requirements]
-    fixed = [(requirement, pins().get(canonicalize_name(requirement.name))) for requirement in asked]
-    return [str(requirement) for requirement, pin in fixed if pin is not None and not requirement.specifier.contains(pin[1])]
+    fixed = [
+        (requirement, pins().get(canonicalize_name(requirement.name))) for requirement in asked
+    ]
+    return [
+        str(requirement)
+        for requirement, pin in fixed
+        if pin is not None and not requirement.specifier.contains(pin[1])
+    ]
 
 
 def drifted(excused: bool = False) -> list[str]:
     """Installed packages that are not the pinned ones.
 
-    Excused, and listed apart, is what cannot be otherwise: something installed beside the project forbids the pin.
+    Excused, and listed apart, is what cannot be otherwise: something installed beside the project
+    forbids the pin.
     """
     ours, found = {need.name for need in needs()}, []
     for name in sorted(ours & set(pins())):
@@ -139,19 +163,29 @@ def _is_forbidden(name: str, version: str, ours: set[str]) -> bool:
             continue
         for requirement in map(Requirement, other.requires or ()):
             applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-            if applies and canonicalize_name(requirement.name) == name and not requirement.specifier.contains(version):
+            if (
+                applies
+                and canonicalize_name(requirement.name) == name
+                and not requirement.specifier.contains(version)
+            ):
                 return True
     return False
 
 
 def unwanted() -> list[str]:
     """Installed packages that make an environment gigabytes larger for nothing."""
-    return sorted(name for name in (canonicalize_name(other.name) for other in metadata.distributions()) if UNWANTED.match(name))
+    return sorted(
+        name
+        for name in (canonicalize_name(other.name) for other in metadata.distributions())
+        if UNWANTED.match(name)
+    )
 
 
 def pip_check() -> tuple[bool, str]:
     """Whether the installed packages fit each other, and what pip says."""
-    said = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
+    said = subprocess.run(
+        [sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False
+    )
     return said.returncode == 0, said.stdout.strip() or said.stderr.strip()
 
 
@@ -161,12 +195,28 @@ def main() -> int:
     troubles += [f"{name} is needed and not pinned" for name in unpinned()]
     troubles += [f"{name} is pinned and not needed" for name in strangers()]
     troubles += [f"{text} is not what its pin gives" for text in below_what_is_asked()] + drifted()
-    troubles += [f"{name} is installed, and is large and of no use here (make clean, if it was there before)" for name in unwanted()]
-    print("\n".join(troubles) if troubles else f"{len(needs())} packages are needed, and all are pinned; what is installed fits together.")
+    troubles += [
+        f"{name} is installed, and is large and of no use here (make clean, if it was there before)"
+        for name in unwanted()
+    ]
+    print(
+        "\n".join(troubles)
+        if troubles
+        else (
+            f"{len(needs())} packages are needed, and all are pinned; what is installed fits"
+            " together."
+        )
+    )
     if drifted(excused=True):
-        print(f"Not the pinned ones, because of other packages installed here: {'; '.join(drifted(excused=True))}.")
+        print(
+            "Not the pinned ones, because of other packages installed here:"
+            f" {'; '.join(drifted(excused=True))}."
+        )
     if absent():
-        print(f"Not installed here, so their own requirements were not followed: {', '.join(absent())}.")
+        print(
+            "Not installed here, so their own requirements were not followed:"
+            f" {', '.join(absent())}."
+        )
     print("Advisories are not looked up: that needs a connection (pip-audit -r constraints.txt).")
     return 1 if troubles else 0
 

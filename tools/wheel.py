@@ -1,4 +1,6 @@
-"""Build the wheel twice, from two copies at different places and times, and compare: ``make wheel``."""
+"""Build the wheel twice, from two copies at different places and times, and compare: ``make
+wheel``.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from pathlib import Path
 
 from tools.requirements import ROOT
 
-EPOCH = "1577836800"  # 2020-01-01, for every file in it: the wheel then depends on the sources alone
+# 2020-01-01, for every file in it: the wheel then depends on the sources alone
+EPOCH = "1577836800"
 SOURCES = ("src", "pyproject.toml", "README.md", "LICENSE")
 
 
@@ -26,12 +29,17 @@ def build(root: Path, into: Path, epoch: str = EPOCH) -> Path:
 
 
 def copy(root: Path, to: Path) -> Path:
-    """The sources alone, at another place, with other times and without what running them leaves behind."""
+    """The sources alone, at another place, with other times and without what running them leaves
+    behind.
+    """
     to.mkdir(parents=True)
     for name in SOURCES:
         if (root / name).is_dir():
             shutil.copytree(
-                root / name, to / name, copy_function=shutil.copyfile, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+                root / name,
+                to / name,
+                copy_function=shutil.copyfile,
+                ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"),
             )
         else:
             shutil.copyfile(root / name, to / name)
@@ -45,7 +53,10 @@ def digest(wheel: Path) -> str:
 def main(out: Path = ROOT / "dist") -> int:
     out.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        first, second = (build(copy(ROOT, Path(folder) / place), Path(folder) / f"{place}-out") for place in ("here", "elsewhere"))
+        first, second = (
+            build(copy(ROOT, Path(folder) / place), Path(folder) / f"{place}-out")
+            for place in ("here", "elsewhere")
+        )
         if digest(first) != digest(second):
             print(f"The two wheels differ: {digest(first)} and {digest(second)}.")
             return 1

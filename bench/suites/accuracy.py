@@ -21,7 +21,9 @@ WAYS = ["arp", "arp adaptive=false", "arp adaptive=true", "gaussian"]
 
 def grid(data: str, workload: str, relation: str = "replace-one") -> Grid:
     axes: dict[str, Any] = {"data": [data], "workload": [workload], "relation": [relation]}
-    return Grid(measure=BY_ALL_STICKS, part="seen", mechanism=["auto"], epsilon=EPSILON, seeds=5, **axes)
+    return Grid(
+        measure=BY_ALL_STICKS, part="seen", mechanism=["auto"], epsilon=EPSILON, seeds=5, **axes
+    )
 
 
 BY = ("data", "workload", "relation", "mechanism", "epsilon")

@@ -33,7 +33,8 @@ from understudy.sources import open_source
 DELTA = Fraction(1, 1000)
 STEP, SAMPLES, QUERIES = 2, 1000, 500_000
 KDD_QUERIES = (40_000, 200_000, 500_000, 1_000_000, 2_000_000)
-SMALL_STEPS = ((0.05, 200, 100), (0.1, 200, 100), (0.25, 100, 100), (0.5, 60, 100), (2.0, 30, 100))  # eta, T, s
+# eta, T, s
+SMALL_STEPS = ((0.05, 200, 100), (0.1, 200, 100), (0.25, 100, 100), (0.5, 60, 100), (2.0, 30, 100))
 
 
 def theorem_4_3(rounds: int, rows: int) -> bool:
@@ -67,17 +68,29 @@ def fixed(count: int, samples: int, step: float) -> DualQuery:
     return Fixed()
 
 
-def played(table: Coded, work: us.Workload, mechanism: Mechanism, epsilon: Fraction, seed: int) -> Line:
+def played(
+    table: Coded, work: us.Workload, mechanism: Mechanism, epsilon: Fraction, seed: int
+) -> Line:
     """One play against the truth."""
     source = open_source(table.table, work.schema)
     budget = us.Budget.of(epsilon=epsilon, delta=DELTA)
     warm_up("dualquery")
     with clock() as spent:
         play, cost = play_at(source, work, mechanism, budget, len(table), seed)
-    gaps = [np.abs(play.model.shares(part) - part.counts(source).dense() / len(table)) for part in work]
+    gaps = [
+        np.abs(play.model.shares(part) - part.counts(source).dense() / len(table)) for part in work
+    ]
     errors = np.concatenate(gaps)
-    known: Line = {name: value for name, value in dict(play.facts).items() if isinstance(value, (int, float, str))}
-    found: Line = {"average": float(errors.mean()), "max": float(errors.max()), "costs_epsilon": float(cost.epsilon_at(DELTA) or 0)}
+    known: Line = {
+        name: value
+        for name, value in dict(play.facts).items()
+        if isinstance(value, (int, float, str))
+    }
+    found: Line = {
+        "average": float(errors.mean()),
+        "max": float(errors.max()),
+        "costs_epsilon": float(cost.epsilon_at(DELTA) or 0),
+    }
     return {**spent.line, **known, **found}
 
 
@@ -93,13 +106,23 @@ def rounds(point: Point) -> list[Line]:
     zero = np.concatenate([part.counts(source).dense() / len(table) for part in work])
     # A budget wide enough for the certificate's share as well: what is compared here is the play.
     found = played(table, work, fixed(count, SAMPLES, STEP), Fraction(2), point.seed)
-    return [{**found, "rounds": count, "average_of_zero": float(zero.mean()), "max_of_zero": float(zero.max())}]
+    return [
+        {
+            **found,
+            "rounds": count,
+            "average_of_zero": float(zero.mean()),
+            "max_of_zero": float(zero.max()),
+        }
+    ]
 
 
 def small_steps(point: Point) -> list[Line]:
     table, work = asked(point)
     step, count, samples = point["eta"], point["T"], point["s"]
-    ways = {"dualquery": fixed(count, samples, step), "dqrs": DQRS(rounds=count, samples=samples, step=step)}
+    ways = {
+        "dualquery": fixed(count, samples, step),
+        "dqrs": DQRS(rounds=count, samples=samples, step=step),
+    }
     return [played(table, work, ways[point.mechanism], Fraction(4), point.seed)]
 
 
@@ -137,10 +160,18 @@ SUITE = Suite(
     ],
     views=[
         View(
-            title=f"ADULT, {QUERIES:,} conjunctions, eta 2, s 1,000: rounds at epsilon 1, delta 0.001",
+            title=(
+                f"ADULT, {QUERIES:,} conjunctions, eta 2, s 1,000: rounds at epsilon 1, delta 0.001"
+            ),
             part="rounds",
             by=("accounting", "rounds"),
-            shows={"average": ".5f", "max": ".4f", "average_of_zero": ".5f", "max_of_zero": ".4f", "cpu": ".0f"},
+            shows={
+                "average": ".5f",
+                "max": ".4f",
+                "average_of_zero": ".5f",
+                "max_of_zero": ".4f",
+                "cpu": ".0f",
+            },
         ),
         View(
             title="ADULT, 20,000 conjunctions, delta 0.001",

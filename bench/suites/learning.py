@@ -63,7 +63,10 @@ def counted(point: Point) -> list[Line]:
         weights = members * np.exp(-float(epsilon) / 2 * (values - values[0]))
         share = weights / weights.sum()
         high = values[np.searchsorted(np.cumsum(share), 0.95)]
-        excess: Line = {"excess": float(share @ (values - values[0])) / n, "high": int(high - values[0]) / n}
+        excess: Line = {
+            "excess": float(share @ (values - values[0])) / n,
+            "high": int(high - values[0]) / n,
+        }
         said: Line = {"epsilon": float(epsilon), "members": len(costs)}
         found.append({**line(case, rows, n, int(values[0])), **said, **excess, **spent.line})
     return found
@@ -78,7 +81,11 @@ def solved(point: Point) -> list[Line]:
     for epsilon in EPSILONS:
         made = [rules.perturbed(case, rows, epsilon, work) for _ in range(point["solves"])]
         wrong = [rules.mistakes(case.of, rule, rows) for rule, _ in made if rule is not None]
-        said: Line = {"epsilon": float(epsilon), "certified": len(wrong), "cpu": float(np.mean([cpu for _, cpu in made]))}
+        said: Line = {
+            "epsilon": float(epsilon),
+            "certified": len(wrong),
+            "cpu": float(np.mean([cpu for _, cpu in made])),
+        }
         one = {**line(case, rows, n, fewest), **said}
         if wrong and fewest is not None:
             one |= {"excess": float(np.mean(wrong) - fewest) / n, "high": (max(wrong) - fewest) / n}
@@ -94,7 +101,14 @@ def reach(point: Point) -> list[Line]:
 
     case, _, rows = known(point)
     rule, cpu = rules.perturbed(case, rows, "1", point["work"])
-    return [{**line(case, rows, point["n"], None), "epsilon": 1.0, "certified": int(rule is not None), "cpu": cpu}]
+    return [
+        {
+            **line(case, rows, point["n"], None),
+            "epsilon": 1.0,
+            "certified": int(rule is not None),
+            "cpu": cpu,
+        }
+    ]
 
 
 def law(point: Point) -> list[Line]:
@@ -107,11 +121,17 @@ def law(point: Point) -> list[Line]:
     costs = rules.all_mistakes(case.of, rows)
     expected = counted(point)[1]["excess"]
     drawn = [int(costs[draw_least(Noise(), costs, Fraction(1, 2))]) for _ in range(200)]
-    asked = [rules.mistakes(case.of, rules.by_learn(case, table, n, "1").rule, rows) for _ in range(20)]
+    asked = [
+        rules.mistakes(case.of, rules.by_learn(case, table, n, "1").rule, rows) for _ in range(20)
+    ]
     found = []
     for how, got in (("200 draws", drawn), ("20 calls of learn", asked)):
         error = float(np.std(got)) / np.sqrt(len(got)) / n
-        measured: Line = {"check": how, "mean_excess": (float(np.mean(got)) - int(costs.min())) / n, "error": error}
+        measured: Line = {
+            "check": how,
+            "mean_excess": (float(np.mean(got)) - int(costs.min())) / n,
+            "error": error,
+        }
         found.append({**line(case, rows, n, int(costs.min())), **measured, "law": expected})
     return found
 
@@ -124,7 +144,14 @@ def noiseless(point: Point) -> list[Line]:
     fewest = rules.best(case.of, rows, point["work"])
     rule, cpu = rules.perturbed(case, rows, "10000", point["work"])
     got = None if rule is None else rules.mistakes(case.of, rule, rows)
-    return [{**line(case, rows, point["n"], fewest), "epsilon": 10_000.0, "same": int(got == fewest), "cpu": cpu}]
+    return [
+        {
+            **line(case, rows, point["n"], fewest),
+            "epsilon": 10_000.0,
+            "same": int(got == fewest),
+            "cpu": cpu,
+        }
+    ]
 
 
 def headline(point: Point) -> list[Line]:
@@ -132,16 +159,25 @@ def headline(point: Point) -> list[Line]:
     from bench import rules
 
     case, table, rows = known(point)
-    rules.by_learn(rules.Case("conjunctions", 8, case.width, noise=case.noise), table, 1_000, "1")  # compiles
+    # compiles
+    rules.by_learn(rules.Case("conjunctions", 8, case.width, noise=case.noise), table, 1_000, "1")
     with clock() as spent:
         learnt = rules.by_learn(case, table, point["n"], "1", point["work"])
-    return [{**line(case, rows, point["n"], None), **spent.line, "rule": case.of.words(learnt.rule, table.names)}]
+    return [
+        {
+            **line(case, rows, point["n"], None),
+            **spent.line,
+            "rule": case.of.words(learnt.rule, table.names),
+        }
+    ]
 
 
 # ---------------------------------------------------------------------- grids
 
 
-def case(rules: str, d: int, width: int | None = 3, signed: bool = True, noise: str | None = None) -> dict[str, Any]:
+def case(
+    rules: str, d: int, width: int | None = 3, signed: bool = True, noise: str | None = None
+) -> dict[str, Any]:
     return {"rules": rules, "d": d, "width": width, "signed": signed, "noise": noise}
 
 
@@ -157,17 +193,37 @@ SMALL = [
     *(case(rules, 8, noise="features") for rules in OTHERS),
     *(case(rules, 8, None, noise="separators") for rules in OTHERS[:2]),
 ]
-LARGE = [one for rules in LITERALS for one in (case(rules, 20, noise="features"), case(rules, 20, None, noise="separators"))]
+LARGE = [
+    one
+    for rules in LITERALS
+    for one in (case(rules, 20, noise="features"), case(rules, 20, None, noise="separators"))
+]
 REACH = [
-    *(case(rules, 20, None if on == "separators" else 3, noise=on) for rules in OTHERS for on in ("features", "separators")),
+    *(
+        case(rules, 20, None if on == "separators" else 3, noise=on)
+        for rules in OTHERS
+        for on in ("features", "separators")
+    ),
     case("decision-lists", 8, None, noise="separators"),
 ]
 
 
-def grid(part: str, measure: Measure, cases: Iterable[dict[str, Any]], sizes: Iterable[int], labels: int, **more: Any) -> Grid:
+def grid(
+    part: str,
+    measure: Measure,
+    cases: Iterable[dict[str, Any]],
+    sizes: Iterable[int],
+    labels: int,
+    **more: Any,
+) -> Grid:
     data = [f"adult-raw, {label}" for label in LABELS[:labels]]
     settings = [{**one, "n": n, **more} for one in cases for n in sizes]
-    return Grid(measure=measure, part=part, data=data if part in ("headline", "law") else [*data, "planted"], settings=settings)
+    return Grid(
+        measure=measure,
+        part=part,
+        data=data if part in ("headline", "law") else [*data, "planted"],
+        settings=settings,
+    )
 
 
 KIND = {"conjunctions": 20, "disjunctions": 20, "parities": 8, "halfspaces": 8, "decision-lists": 8}
@@ -184,7 +240,10 @@ SUITE = Suite(
     ],
     views=[
         View(
-            title="solved and certified through learn, on all of ADULT", part="headline", by=("class", "mechanism", "n"), shows={"rule": ""}
+            title="solved and certified through learn, on all of ADULT",
+            part="headline",
+            by=("class", "mechanism", "n"),
+            shows={"rule": ""},
         ),
         *(
             View(
@@ -195,10 +254,23 @@ SUITE = Suite(
             )
             for part in ("counting", "small", "large")
         ),
-        View(title="one solve each, epsilon 1", part="reach", by=(*CLASS, "points", "work"), shows={"certified": ".0f"}),
-        View(title="the law against draws", part="law", by=("class", "check"), shows={"mean_excess": ".4f", "error": ".4f", "law": ".4f"}),
         View(
-            title="RSPM at epsilon 10,000 found the best rule", part="noiseless", by=("class", "data", "mechanism"), shows={"same": ".0f"}
+            title="one solve each, epsilon 1",
+            part="reach",
+            by=(*CLASS, "points", "work"),
+            shows={"certified": ".0f"},
+        ),
+        View(
+            title="the law against draws",
+            part="law",
+            by=("class", "check"),
+            shows={"mean_excess": ".4f", "error": ".4f", "law": ".4f"},
+        ),
+        View(
+            title="RSPM at epsilon 10,000 found the best rule",
+            part="noiseless",
+            by=("class", "data", "mechanism"),
+            shows={"same": ".0f"},
         ),
     ],
     panels=[

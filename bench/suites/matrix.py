@@ -41,11 +41,21 @@ def measure(point: Point) -> list[Line]:
     spend = rho * (1 - TOTAL_SHARE) if private else rho
     total_sigma = Fraction(float(1 / (2 * rho * TOTAL_SHARE)) ** 0.5) if private else Fraction(0)
     with clock() as spent:
-        made = plan(wanted, rho=spend, neighbours=neighbours, objective=point["objective"], total_sigma=total_sigma)
+        made = plan(
+            wanted,
+            rho=spend,
+            neighbours=neighbours,
+            objective=point["objective"],
+            total_sigma=total_sigma,
+        )
     equal, split = plain(cells, float(rho), neighbours)
     ours = made.errors**2
-    weights = sum(float(sensitivity(p) / s**2) for p, s in zip(made.parts, made.sigmas, strict=True))
-    worst = float(joint_l2(made.parts, made.sigmas, neighbours)) / (weights if private else 2 * weights)
+    weights = sum(
+        float(sensitivity(p) / s**2) for p, s in zip(made.parts, made.sigmas, strict=True)
+    )
+    worst = float(joint_l2(made.parts, made.sigmas, neighbours)) / (
+        weights if private else 2 * weights
+    )
     deviations: Line = {
         "mean_sd": float(np.sqrt(cells @ ours / cells.sum())),
         "largest_sd": float(made.errors.max()),

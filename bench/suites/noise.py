@@ -31,7 +31,11 @@ def measure(point: Point) -> list[Line]:
 
 SIGMAS = ("1/2", "3", "84.3", "1000", "100000")
 SUITE = Suite(
-    grids=[Grid(measure=measure, mechanism=list(VALUES), settings=[{"sigma": sigma} for sigma in SIGMAS])],
+    grids=[
+        Grid(
+            measure=measure, mechanism=list(VALUES), settings=[{"sigma": sigma} for sigma in SIGMAS]
+        )
+    ],
     views=[
         View(
             title="exact discrete Gaussian, CPU seconds per million values",

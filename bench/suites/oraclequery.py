@@ -47,7 +47,9 @@ def released(point: Point, table: np.ndarray, schema: us.Schema) -> np.ndarray:
     name, parameters = mechanism_of(point.mechanism)
     budget = us.Budget.of(epsilon=exact(point.epsilon), delta=Fraction(1, rows**2))
     work = us.Workload.parse(WORKLOADS[name], schema)
-    played, _ = play_at(open_source(table, schema), work, make(name, parameters), budget, rows, point.seed)
+    played, _ = play_at(
+        open_source(table, schema), work, make(name, parameters), budget, rows, point.seed
+    )
     return played.model.rows(rows, rng)
 
 
@@ -58,7 +60,9 @@ def measure(point: Point) -> list[Line]:
     released(point, table[:100], schema)  # compiles
     with clock() as spent:
         made = released(point, table, schema)
-    true, found = (every.counts(CodedRows(rows, schema.shape)).dense() / len(rows) for rows in (table, made))
+    true, found = (
+        every.counts(CodedRows(rows, schema.shape)).dense() / len(rows) for rows in (table, made)
+    )
     gaps = np.abs(true - found)
     short = gaps[np.bitwise_count(np.arange(every.size)) <= SHORT]
     return [{**spent.line, "max": float(gaps.max()), "max_of_short": float(short.max())}]
@@ -68,14 +72,22 @@ SUITE = Suite(
     grids=[
         Grid(
             measure=measure,
-            mechanism=["oraclequery", 'oraclequery learner="rspm"', "fem", "independent", "fair coins"],
+            mechanism=[
+                "oraclequery",
+                'oraclequery learner="rspm"',
+                "fem",
+                "independent",
+                "fair coins",
+            ],
             epsilon=[1.0],
             settings=[{"columns": d, "rows": n} for d in (10, 14, 18) for n in (50_000, 1_000_000)],
         )
     ],
     views=[
         View(
-            title=f"largest error over all conjunctions, and over those of at most {SHORT} literals",
+            title=(
+                f"largest error over all conjunctions, and over those of at most {SHORT} literals"
+            ),
             by=("columns", "rows", "epsilon", "mechanism"),
             shows={"max": ".4f", "max_of_short": ".4f"},
             ratio="mechanism",

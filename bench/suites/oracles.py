@@ -26,7 +26,8 @@ from understudy.oracles.milp import Milp
 from understudy.oracles.search import Search
 
 OUTSIDE: dict[str, Callable[..., Oracle]] = {"milp": Milp, "cpsat": Cpsat, "gurobi": Gurobi}
-BINARY = [(1000, 5000), (5000, 17_770), (50_000, 100_000), (5000, 235), (50_000, 1_000_000)]  # clauses, attributes
+# clauses, attributes
+BINARY = [(1000, 5000), (5000, 17_770), (50_000, 100_000), (5000, 235), (50_000, 1_000_000)]
 WIDE = 100  # columns from which on branch and bound would only reach its limit
 HOW = {"perturbations": 32, "outside": 2, "wall_limit": 30.0, "oracle": ""}
 
@@ -37,7 +38,9 @@ def adult(point: Point) -> tuple[Instance, Variants]:
     work = sticks.marginals(table, point.workload)
     marginals = np.array([[names.index(column) for column in some] for some in work])
     columns = marginals[rng.integers(0, 64, queries)]
-    cells = FlatQueries.conjunctions(columns, table.codes[rng.integers(0, len(table), queries)[:, None], columns])
+    cells = FlatQueries.conjunctions(
+        columns, table.codes[rng.integers(0, len(table), queries)[:, None], columns]
+    )
     instance = Instance.of(list(table.domain.values()), cells, rng.choice([-1.0, 1.0], queries))
     linear = -rng.exponential(size=(point["perturbations"], int(instance.shape.sum())))
     return instance, Variants(linear=linear)
@@ -73,8 +76,13 @@ def compared(results: dict[str, tuple[float, list[Found]]], count: int) -> list[
         best[: len(found)] = np.maximum(best[: len(found)], [one.value for one in found])
     slowest, lines = max(ms for ms, _ in results.values()), list[Line]()
     for name, (ms, found) in results.items():
-        right = [one.value > top - 1e-6 * (1 + abs(top)) for one, top in zip(found, best, strict=False)]
-        shares: Line = {"best": float(np.mean(right)), "proved": float(np.mean([one.proved for one in found]))}
+        right = [
+            one.value > top - 1e-6 * (1 + abs(top)) for one, top in zip(found, best, strict=False)
+        ]
+        shares: Line = {
+            "best": float(np.mean(right)),
+            "proved": float(np.mean([one.proved for one in found])),
+        }
         failed = sum(one.ended is Ended.FAILED for one in found)
         cost: Line = {"mechanism": name, "cpu_ms": ms, "times_faster_than_slowest": slowest / ms}
         lines.append({**cost, **shares, "failed": failed, "cpu": ms * len(found) / 1000})
@@ -105,7 +113,10 @@ SUITE = Suite(
         Grid(
             measure=measure,
             part="binary",
-            settings=[{"queries": clauses, "attributes": attributes, **HOW} for clauses, attributes in BINARY],
+            settings=[
+                {"queries": clauses, "attributes": attributes, **HOW}
+                for clauses, attributes in BINARY
+            ],
         ),
     ],
     views=[

@@ -61,7 +61,13 @@ def measure(point: Point) -> list[Line]:
         if code != 0 or not (folder / "out" / "report.html").exists():
             return [{"failure": failure(code, cpu, point.limit, folder / "log"), "cpu": cpu}]
         peak = peak_gigabytes((folder / "peak").read_text())
-    expected = us.plan(schema, rows=point["rows"], epsilon=point.epsilon, workload=point.workload, mechanism=point.mechanism)
+    expected = us.plan(
+        schema,
+        rows=point["rows"],
+        epsilon=point.epsilon,
+        workload=point.workload,
+        mechanism=point.mechanism,
+    )
     found: Line = {"cpu": cpu, "peak": peak, "chosen": expected.mechanism}
     if expected.seconds is not None and expected.memory is not None:
         planned = expected.memory / GIGABYTE / 1024
@@ -82,7 +88,12 @@ def job(
 ) -> Grid:
     """One release to plan and to make."""
     settings: dict[str, Any] = {"name": name, "rows": rows, **({"sizes": sizes} if sizes else {})}
-    axes: dict[str, Any] = {"data": [data], "workload": [workload], "mechanism": [mechanism], "epsilon": [epsilon]}
+    axes: dict[str, Any] = {
+        "data": [data],
+        "workload": [workload],
+        "mechanism": [mechanism],
+        "epsilon": [epsilon],
+    }
     return Grid(measure=measure, part=part, settings=[settings], **axes)
 
 
@@ -100,9 +111,22 @@ SUITE = Suite(
         job("loans triples", "loans", LOANS, workload="3-way:64@0"),
         job("ten million", "invented", 10_000_000, sizes=EIGHT),
         job("mixed triples", "invented", 300_000, sizes=tables.MIXED, workload="3-way:64@1"),
-        job("hundred columns", "invented", 20_000, sizes=[2 + i % 9 for i in range(100)], epsilon=0.3),
+        job(
+            "hundred columns",
+            "invented",
+            20_000,
+            sizes=[2 + i % 9 for i in range(100)],
+            epsilon=0.3,
+        ),
         job("mixed, matrix", "invented", 100_000, sizes=tables.MIXED, mechanism="matrix"),
-        job("few rows, gaussian", "invented", 5_000, sizes=[4] * 12, workload="3-way:20@2", mechanism="gaussian"),
+        job(
+            "few rows, gaussian",
+            "invented",
+            5_000,
+            sizes=[4] * 12,
+            workload="3-way:20@2",
+            mechanism="gaussian",
+        ),
         job("survey", "invented", 4_000, "unseen", [2] * 16, "3-way:64@3", 0.5),
         job("three million", "invented", 3_000_000, "unseen", [50, 7, 12, 3], "3-way"),
         job("forty columns", "invented", 150_000, "unseen", [2 + i % 11 for i in range(40)]),

@@ -31,9 +31,23 @@ def coverage(point: Point) -> list[Line]:
     frame, work, held = small_table(), us.marginals(SMALL, k=2), 0
     with clock() as spent:
         for _ in range(point["releases"]):
-            made = us.release(frame, schema=SMALL, workload=work, epsilon=point.epsilon, mechanism=name, parameters=parameters)
+            made = us.release(
+                frame,
+                schema=SMALL,
+                workload=work,
+                epsilon=point.epsilon,
+                mechanism=name,
+                parameters=parameters,
+            )
             held += float(answered(frame, made.codes, work)["max"] or 0) <= made.certificate.alpha
-    return [{**spent.line, "held": held, "share_held": held / point["releases"], "parameters": json.dumps(parameters)}]
+    return [
+        {
+            **spent.line,
+            "held": held,
+            "share_held": held / point["releases"],
+            "parameters": json.dumps(parameters),
+        }
+    ]
 
 
 SHOWS = {"max": ".4f", "mean": ".2e", "alpha": ".4f", "wall": ".1f"}
@@ -55,11 +69,28 @@ SUITE = Suite(
             mechanism=["generator", "mwem"],
             epsilon=EPSILON,
         ),
-        Grid(measure=coverage, part="coverage", mechanism=NETWORKS, epsilon=[1.0], settings=[{"releases": 200}]),
+        Grid(
+            measure=coverage,
+            part="coverage",
+            mechanism=NETWORKS,
+            epsilon=[1.0],
+            settings=[{"releases": 200}],
+        ),
     ],
     views=[
-        View(title="ADULT, 64 3-way, delta 1/n^2", part="adult", by=("mechanism", "epsilon"), shows=SHOWS, ratio="mechanism"),
-        View(title="LOANS twice over, 64 3-way", part="wide", by=("mechanism", "epsilon"), shows=SHOWS),
+        View(
+            title="ADULT, 64 3-way, delta 1/n^2",
+            part="adult",
+            by=("mechanism", "epsilon"),
+            shows=SHOWS,
+            ratio="mechanism",
+        ),
+        View(
+            title="LOANS twice over, 64 3-way",
+            part="wide",
+            by=("mechanism", "epsilon"),
+            shows=SHOWS,
+        ),
         View(
             title="how often the certificate held",
             part="coverage",

@@ -20,7 +20,10 @@ from understudy.queries.symmetric import Literal, Query, Symmetric, any_of
 
 THRESHOLDS = 100  # random 1-of-3 thresholds for each marginal
 EPSILON = [0.1, 0.5, 1.0]
-GRID = [f"rap queries_per_round={k} rounds={t}" for k, t in ((5, 5), (10, 10), (5, 25), (25, 10), (50, 5))]
+GRID = [
+    f"rap queries_per_round={k} rounds={t}"
+    for k, t in ((5, 5), (10, 10), (5, 25), (25, 10), (50, 5))
+]
 
 
 def thresholds(table: Coded, columns: list[sticks.Names]) -> us.Workload:
@@ -28,7 +31,10 @@ def thresholds(table: Coded, columns: list[sticks.Names]) -> us.Workload:
     rng, schema, queries = np.random.default_rng(0), table.schema, list[Query]()
     for names in columns:
         places = [schema.position(name) for name in names]
-        queries.extend(any_of(*(Literal(p, int(rng.integers(schema.shape[p]))) for p in places)) for _ in range(THRESHOLDS))
+        queries.extend(
+            any_of(*(Literal(p, int(rng.integers(schema.shape[p]))) for p in places))
+            for _ in range(THRESHOLDS)
+        )
     return us.Workload(schema, (Symmetric(tuple(dict.fromkeys(queries))),), "1-of-3")
 
 
@@ -43,8 +49,20 @@ def by_thresholds(point: Point) -> list[Line]:
 ADULT: dict[str, Any] = {"data": ["adult"], "workload": ["3-way:64@0"]}
 SUITE = Suite(
     grids=[
-        Grid(measure=BY_CELLS, part="cells", mechanism=["rap", *GRID, "projection"], epsilon=EPSILON, **ADULT),
-        Grid(measure=by_thresholds, part="1-of-3", mechanism=["rap", "projection"], epsilon=EPSILON, **ADULT),
+        Grid(
+            measure=BY_CELLS,
+            part="cells",
+            mechanism=["rap", *GRID, "projection"],
+            epsilon=EPSILON,
+            **ADULT,
+        ),
+        Grid(
+            measure=by_thresholds,
+            part="1-of-3",
+            mechanism=["rap", "projection"],
+            epsilon=EPSILON,
+            **ADULT,
+        ),
     ],
     views=[
         View(

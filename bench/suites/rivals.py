@@ -47,7 +47,9 @@ SYSTEMS = {
     # Restricted as the authors of AIM suggest for a quick run: a model of at most 1 MB (80 is the
     # default that they ask comparisons to use); beyond that, 2 rounds a column instead of 16, and
     # 100 steps of each fit instead of 1,000 where that can be set.
-    "AIM (dpmm), restricted": System("dpmm-aim", "dpmm", {"max_model_size": 1, "rounds": 28, "n_iters": 100}),
+    "AIM (dpmm), restricted": System(
+        "dpmm-aim", "dpmm", {"max_model_size": 1, "rounds": 28, "n_iters": 100}
+    ),
     "AIM (OpenDP), restricted": System("opendp-aim", "opendp", {"max_size": 1.0, "rounds": 28}),
     "AIM (dpmm), as published": System("dpmm-aim", "dpmm"),
     "AIM (OpenDP), as published": System("opendp-aim", "opendp"),
@@ -117,5 +119,8 @@ SUITE = Suite(
         Panel(x="cpu", y=("max",), title="largest error of a cell", mark="epsilon"),
         Panel(x="cpu", y=("mean",), title="mean error of a cell", mark="epsilon"),
     ],
-    note="rho: the zCDP budget that each takes for (epsilon, delta). Ours pays its certificate (5%) and the private n (2%) out of it.",
+    note=(
+        "rho: the zCDP budget that each takes for (epsilon, delta). Ours pays its certificate (5%)"
+        " and the private n (2%) out of it."
+    ),
 )

@@ -44,7 +44,9 @@ X = {"rows": "released", "cells": "cells", "columns": "columns"}
 COST: dict[tuple[str, ...], str] = {("cpu", "wall"): "log", ("peak",): "linear"}
 SUITE = Suite(
     grids=[
-        grid("rows", [2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000], ["3-way:64@0"], [15]),
+        grid(
+            "rows", [2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000], ["3-way:64@0"], [15]
+        ),
         grid("cells", [20_000], [f"3-way:{m}@0" for m in (1, 4, 16, 64, 256)], [15]),
         grid("columns", [20_000], ["2-way"], [5, 10, 20, 50, 100]),
     ],
@@ -56,7 +58,9 @@ SUITE = Suite(
         )
     ],
     panels=[
-        Panel(x=x, y=y, title=f"{part} varied", where={"part": part}, yscale=scale) for y, scale in COST.items() for part, x in X.items()
+        Panel(x=x, y=y, title=f"{part} varied", where={"part": part}, yscale=scale)
+        for y, scale in COST.items()
+        for part, x in X.items()
     ],
     across=3,
 )

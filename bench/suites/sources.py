@@ -17,19 +17,35 @@ INTEGERS = list(enumerate(SIZES[:10]))
 TEXTS = list(enumerate(SIZES[12:]))
 SCHEMA = {
     "fields": [
-        *({"name": f"n{i}", "type": "integer", "constraints": {"minimum": 0, "maximum": size - 1}} for i, size in INTEGERS),
+        *(
+            {"name": f"n{i}", "type": "integer", "constraints": {"minimum": 0, "maximum": size - 1}}
+            for i, size in INTEGERS
+        ),
         {"name": "r", "type": "number", "constraints": {"minimum": 0, "maximum": 100}},
         {"name": "flag", "type": "boolean"},
-        *({"name": f"s{i}", "type": "string", "constraints": {"enum": [f"value {v}" for v in range(size)]}} for i, size in TEXTS),
+        *(
+            {
+                "name": f"s{i}",
+                "type": "string",
+                "constraints": {"enum": [f"value {v}" for v in range(size)]},
+            }
+            for i, size in TEXTS
+        ),
     ],
-    "understudy": {"columns": {"r": {"bins": 100}, **{f"s{i}": {"missing": True} for i in range(3)}}},
+    "understudy": {
+        "columns": {"r": {"bins": 100}, **{f"s{i}": {"missing": True} for i in range(3)}}
+    },
 }
 
 
 def query(rows: int) -> str:
     """An invented table, in DuckDB's words."""
     integers = [f"(hash(i * 31 + {k}) % {size})::INTEGER AS n{k}" for k, size in INTEGERS]
-    texts = [f"CASE WHEN hash(i + {k}) % 20 = 0 THEN NULL ELSE 'value ' || (hash(i * 17 + {k}) % {size}) END AS s{k}" for k, size in TEXTS]
+    texts = [
+        f"CASE WHEN hash(i + {k}) % 20 = 0 THEN NULL ELSE 'value ' || (hash(i * 17 + {k}) % {size})"
+        f" END AS s{k}"
+        for k, size in TEXTS
+    ]
     others = ["(hash(i * 7) % 100000) / 1000.0 AS r", "hash(i * 3) % 2 = 0 AS flag"]
     return f"SELECT {', '.join(integers + others + texts)} FROM range({rows}) t(i)"
 
@@ -41,7 +57,9 @@ def measure(point: Point) -> list[Line]:
         path = Path(folder) / "big.parquet"
         copy = f"COPY ({query(point['rows'])}) TO '{path}' (FORMAT parquet)"
         # By another process, so that the peak of this one is that of counting.
-        subprocess.run([sys.executable, "-c", "import duckdb, sys; duckdb.sql(sys.argv[1])", copy], check=True)
+        subprocess.run(
+            [sys.executable, "-c", "import duckdb, sys; duckdb.sql(sys.argv[1])", copy], check=True
+        )
         source = open_source(str(path), schema)
         with clock() as spent:
             tables = source.count([part.positions for part in work.marginals])
@@ -52,7 +70,13 @@ def measure(point: Point) -> list[Line]:
 
 
 SUITE = Suite(
-    grids=[Grid(measure=measure, workload=["1-way", "2-way", "3-way:64@0"], settings=[{"rows": 10_000_000}])],
+    grids=[
+        Grid(
+            measure=measure,
+            workload=["1-way", "2-way", "3-way:64@0"],
+            settings=[{"rows": 10_000_000}],
+        )
+    ],
     views=[
         View(
             title="counting through DuckDB, one pass",

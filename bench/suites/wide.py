@@ -57,7 +57,8 @@ def measure(point: Point) -> list[Line]:
     name, parameters = mechanism_of(point.mechanism)
     warm_up(name)
     with clock() as inventing:
-        bits, schema = invent(point["attributes"], point.seed), us.Schema.items(point["attributes"], density=0.5)
+        bits = invent(point["attributes"], point.seed)
+        schema = us.Schema.items(point["attributes"], density=0.5)
     with clock() as counting:
         source = ItemSource.from_bits(bits, ROWS, schema)
         work = us.random_conjunctions(schema, QUERIES, seed=point.seed)
@@ -67,10 +68,18 @@ def measure(point: Point) -> list[Line]:
         played, _ = play_at(source, work, make(name, parameters), budget, ROWS, point.seed)
     with clock() as answering:
         errors = np.abs(played.model.shares(work.parts[0]) - true)
-    known: Line = {key: value for key, value in dict(played.facts).items() if isinstance(value, (int, float, str))}
+    known: Line = {
+        key: value
+        for key, value in dict(played.facts).items()
+        if isinstance(value, (int, float, str))
+    }
     phases = {"invent_s": inventing, "count_s": counting, "play_s": playing, "answer_s": answering}
     walls: Line = {phase: spent.wall for phase, spent in phases.items()}
-    found: Line = {"average": float(errors.mean()), "max": float(errors.max()), "queries": work.size}
+    found: Line = {
+        "average": float(errors.mean()),
+        "max": float(errors.max()),
+        "queries": work.size,
+    }
     coins: Line = {"average_of_coins": float(np.abs(true - 0.125).mean())}
     return [{**known, **found, **coins, **walls, "cpu": playing.cpu, "peak": answering.peak}]
 

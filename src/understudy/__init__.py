@@ -50,7 +50,13 @@ from understudy.privacy import Budget, Certificate, FileLedger, Measurement
 from understudy.project import project
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Literal, Query, all_of, any_of, at_least, parity
-from understudy.queries.workload import Workload, all_conjunctions, explicit, marginals, random_conjunctions
+from understudy.queries.workload import (
+    Workload,
+    all_conjunctions,
+    explicit,
+    marginals,
+    random_conjunctions,
+)
 from understudy.schema import Boolean, Categorical, Moment, Number, Schema
 
 __version__ = _version("understudy")

@@ -11,7 +11,9 @@ from understudy.queries.base import Neighbours
 
 
 class Booked:
-    """A ledger that remembers the one charge made through it, so that its end can be written beside it and told."""
+    """A ledger that remembers the one charge made through it, so that its end can be written beside
+    it and told.
+    """
 
     def __init__(self, book: Ledger) -> None:
         self._book = book
@@ -31,11 +33,16 @@ class Booked:
         self._book.note(text, charge)
 
     def ended(self, how: str) -> None:
-        """Write how it ended. The charge is on disk already: a remark that cannot be written changes nothing."""
+        """Write how it ended. The charge is on disk already: a remark that cannot be written
+        changes nothing.
+        """
         with contextlib.suppress(Exception):
             self._book.note(how, self._number)
 
     def in_words(self, what: str, epsilon: Fraction, delta: Fraction | None) -> str:
         """What was spent, for somebody who interrupted it: public values only."""
         promise = f"epsilon {float(epsilon):.6g}" + (f", delta {float(delta):.3g}" if delta else "")
-        return f"{what} had begun: its whole budget ({promise}) counts as spent (ledger: {self.where})."
+        return (
+            f"{what} had begun: its whole budget ({promise}) counts as spent (ledger:"
+            f" {self.where})."
+        )

@@ -1,8 +1,8 @@
 """The conformance kit: what every mechanism, source and query class must satisfy.
 
-Whatever is found in its folder is checked by the same suite; there is nothing to register. Authors of
-new pieces call ``check_mechanism(MyMechanism)`` and so on; a check that cannot apply is declared in
-the class's ``exempt`` with a reason.
+Whatever is found in its folder is checked by the same suite; there is nothing to register. Authors
+of new pieces call ``check_mechanism(MyMechanism)`` and so on; a check that cannot apply is declared
+in the class's ``exempt`` with a reason.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from understudy.sources.memory import MemorySource
 from understudy.tally import CodedRows
 
 SMALL = Schema.from_domain({"a": 3, "b": 4, "c": 2})
-WIDE = Schema.from_domain({"a": 300, "b": 300, "c": 200})  # all columns together have more cells than one array holds
+# all columns together have more cells than one array holds
+WIDE = Schema.from_domain({"a": 300, "b": 300, "c": 200})
 FIRST = Schema.from_domain({"a": 3})
 BASKET = Schema.items(["a", "b", "c"])
 
@@ -56,7 +57,9 @@ def small_workloads() -> Iterator[Workload]:
     """A workload of each shape."""
     yield marginals(SMALL, k=2)
     a, b, c = Literal(0, 0), Literal(1, 2), Literal(2, 1, holds=False)
-    yield explicit(SMALL, columns=[["c", "a"]], queries=[all_of(a, b), any_of(a, c), ~parity(a, b, c)])
+    yield explicit(
+        SMALL, columns=[["c", "a"]], queries=[all_of(a, b), any_of(a, c), ~parity(a, b, c)]
+    )
 
 
 # ---------------------------------------------------------------------- mechanisms
@@ -78,17 +81,26 @@ def check_mechanism(kind: type[Mechanism], **parameters: object) -> None:
 
 
 def _is_frozen(kind: type[Mechanism], parameters: dict[str, object]) -> None:
-    assert dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen, "it must be a frozen dataclass"  # type: ignore[attr-defined]
+    frozen = dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert frozen, "it must be a frozen dataclass"
     assert all(f.kw_only for f in dataclasses.fields(kind)), "its parameters must be keyword-only"
-    assert all((kind.name, kind.summary, kind.reference, kind.__doc__)), "name, summary, reference and docstring must be given"
+    assert all((kind.name, kind.summary, kind.reference, kind.__doc__)), (
+        "name, summary, reference and docstring must be given"
+    )
     told = meanings(kind)
     silent = [f.name for f in dataclasses.fields(kind) if not told.get(f.name)]
-    assert not silent, f"its docstring must say what these parameters mean, under Attributes: {', '.join(silent)}"
+    assert not silent, (
+        f"its docstring must say what these parameters mean, under Attributes: {', '.join(silent)}"
+    )
     assert all(len(reason) > 10 for reason in kind.exempt.values()), "an exemption needs a reason"
 
 
 def _play(
-    kind: type[Mechanism], parameters: dict[str, object], work: Workload, neighbours: Neighbours, rho: Fraction
+    kind: type[Mechanism],
+    parameters: dict[str, object],
+    work: Workload,
+    neighbours: Neighbours,
+    rho: Fraction,
 ) -> tuple[Played, Meter]:
     mechanism = kind(**parameters)
     brief = Brief(schema=SMALL, workload=work, neighbours=neighbours)
@@ -96,7 +108,12 @@ def _play(
     rows = len(small_table()) if neighbours is Neighbours.REPLACE_ONE else None
     mechanism, allowed = mechanism.settled(brief, Budget.zcdp(rho), rho, rows)
     meter = Meter(
-        MemorySource(small_table(), SMALL), neighbours=neighbours, ledger=ProcessLedger(), play=allowed, certify=rho, label="check"
+        MemorySource(small_table(), SMALL),
+        neighbours=neighbours,
+        ledger=ProcessLedger(),
+        play=allowed,
+        certify=rho,
+        label="check",
     )
     if neighbours is Neighbours.ADD_REMOVE_ONE:
         meter.release_total(rho=meter.left / 50)
@@ -109,13 +126,19 @@ def _plays(kind: type[Mechanism], parameters: dict[str, object]) -> None:
             played, meter = _play(kind, parameters, work, neighbours, Fraction(1))
             meter.close()  # a model must not need the meter: it is made of released values
             rows = played.model.rows(200, np.random.default_rng(0))
-            assert rows.shape == (200, len(SMALL)) and rows.dtype == np.int32, "rows must be int32, rows x columns"
+            assert rows.shape == (200, len(SMALL)) and rows.dtype == np.int32, (
+                "rows must be int32, rows x columns"
+            )
             assert np.all((rows >= 0) & (rows < SMALL.shape)), "rows must lie in the domain"
             for part in work:
                 shares = played.model.shares(part)
-                assert shares.shape == (part.size,) and np.all((shares > -1e-9) & (shares < 1 + 1e-9)), "shares must lie in [0, 1]"
+                assert shares.shape == (part.size,) and np.all(
+                    (shares > -1e-9) & (shares < 1 + 1e-9)
+                ), "shares must lie in [0, 1]"
             assert all(
-                isinstance(f.counts, np.ndarray) and f.counts.dtype == np.int64 for f in played.findings if isinstance(f, Measurement)
+                isinstance(f.counts, np.ndarray) and f.counts.dtype == np.int64
+                for f in played.findings
+                if isinstance(f, Measurement)
             )
 
 
@@ -128,7 +151,9 @@ def _learns(kind: type[Mechanism], parameters: dict[str, object]) -> None:
     for part in work:
         exact, released = part.counts(truth).dense() / 600, part.counts(made).dense() / 600
         gap = np.abs(exact - released).max()
-        assert gap < max(0.05, 0.5 * np.abs(exact - 1 / part.size).max()), f"a 1-way share is off by {gap:.3f} at rho 5"
+        assert gap < max(0.05, 0.5 * np.abs(exact - 1 / part.size).max()), (
+            f"a 1-way share is off by {gap:.3f} at rho 5"
+        )
 
 
 def _spends_within(kind: type[Mechanism], parameters: dict[str, object]) -> None:
@@ -146,11 +171,17 @@ def _spends_within(kind: type[Mechanism], parameters: dict[str, object]) -> None
 
 
 def crossings(classes: dict[str, type[QueryClass]], seed: int = 0) -> Iterator[Workload]:
-    """Workloads to cross mechanisms with: each example of each class by itself, then beside all pairs of columns, and wide tables."""
+    """Workloads to cross mechanisms with: each example of each class by itself, then beside all
+    pairs of columns, and wide tables.
+    """
     rng = np.random.default_rng(seed)
     for kind in classes.values():
         examples = tuple(kind.examples(SMALL, rng))
-        yield Workload(SMALL, tuple(dict.fromkeys([*marginals(SMALL, k=2), *examples])), f"pairs and {kind.kind}")
+        yield Workload(
+            SMALL,
+            tuple(dict.fromkeys([*marginals(SMALL, k=2), *examples])),
+            f"pairs and {kind.kind}",
+        )
         yield from (Workload(SMALL, (part,), kind.kind) for part in examples)
     for kind in classes.values():
         widest = max(kind.examples(WIDE, rng), key=lambda part: len(part.columns))
@@ -158,23 +189,36 @@ def crossings(classes: dict[str, type[QueryClass]], seed: int = 0) -> Iterator[W
 
 
 def check_crossing(mechanism: Mechanism, work: Workload, neighbours: Neighbours) -> bool:
-    """Raise AssertionError unless a request ends in a sound bundle or is refused before a charge; returns whether it was served."""
+    """Raise AssertionError unless a request ends in a sound bundle or is refused before a charge;
+    returns whether it was served.
+    """
     rows = np.minimum(small_table(300), np.asarray(work.schema.shape) - 1)
     said = f"{mechanism.name} x {work.spec} x {neighbours}"
     with tempfile.TemporaryDirectory() as name:
         folder, ledger = Path(name) / "bundle", FileLedger(Path(name) / "ledger.jsonl")
-        settings = {"schema": work.schema, "epsilon": 1, "delta": "1e-6", "workload": work, "neighbours": neighbours, "rows": 500}
+        settings = {
+            "schema": work.schema,
+            "epsilon": 1,
+            "delta": "1e-6",
+            "workload": work,
+            "neighbours": neighbours,
+            "rows": 500,
+        }
         try:
             made = release(rows, mechanism=mechanism, ledger=ledger, **settings)  # type: ignore[arg-type]
         except UnderstudyError as problem:
             spent = ledger.path.exists() and ledger.read().charges
             assert not spent, f"{said}: its budget is spent, for nothing: {problem}"
-            assert isinstance(problem, InputError), f"{said}: it was refused, but not as a request that cannot be met: {problem}"
+            assert isinstance(problem, InputError), (
+                f"{said}: it was refused, but not as a request that cannot be met: {problem}"
+            )
             return False
         assert len(ledger.read().charges) == 1, f"{said}: a release is charged once"
         made.save(folder)
         again = Release.load(folder)
-        assert again.workload == work and np.array_equal(again.codes, made.codes), f"{said}: another release was read back"
+        assert again.workload == work and np.array_equal(again.codes, made.codes), (
+            f"{said}: another release was read back"
+        )
         broken = [f"{check.claim} ({check.detail})" for check in verify(folder) if not check.holds]
         assert not broken, f"{said}: its own verify rejects it: {'; '.join(broken)}"
     return True
@@ -192,27 +236,48 @@ def check_query_class(kind: type[QueryClass], seed: int = 0) -> None:
     assert examples, f"{kind.kind}: it gives no examples"
     for part in examples:
         counts = part.counts(table).dense()
-        assert counts.dtype == np.int64 and counts.shape == (part.size,), f"{kind.kind}: counts must be int64, one a query"
+        assert counts.dtype == np.int64 and counts.shape == (part.size,), (
+            f"{kind.kind}: counts must be int64, one a query"
+        )
         assert list(part.columns) == sorted(set(part.columns)), f"{kind.kind}: columns must rise"
-        assert np.array_equal(part.truth(rows[:, list(part.columns)]).sum(axis=0), counts), f"{kind.kind}: truth and counts disagree"
-        assert part_from_dict(part.to_dict(SMALL), SMALL) == part, f"{kind.kind}: its plain form does not read back"
-        assert all(part.describe(SMALL, i) for i in range(part.size)), f"{kind.kind}: a query has no words"
+        assert np.array_equal(part.truth(rows[:, list(part.columns)]).sum(axis=0), counts), (
+            f"{kind.kind}: truth and counts disagree"
+        )
+        assert part_from_dict(part.to_dict(SMALL), SMALL) == part, (
+            f"{kind.kind}: its plain form does not read back"
+        )
+        assert all(part.describe(SMALL, i) for i in range(part.size)), (
+            f"{kind.kind}: a query has no words"
+        )
         assert part.fits(SMALL), f"{kind.kind}: it does not fit the schema that it was made for"
         if max(part.columns, default=0) > 0:
-            assert not part.fits(FIRST), f"{kind.kind}: it fits a schema that lacks some of its columns"
-        assert hash(part_from_dict(part.to_dict(SMALL), SMALL)) == hash(part), f"{kind.kind}: equal batches have different hashes"
+            assert not part.fits(FIRST), (
+                f"{kind.kind}: it fits a schema that lacks some of its columns"
+            )
+        assert hash(part_from_dict(part.to_dict(SMALL), SMALL)) == hash(part), (
+            f"{kind.kind}: equal batches have different hashes"
+        )
         _check_abilities(part, rows, counts)
         _check_sensitivity(part, rows, rng)
 
 
 def _check_abilities(part: QueryClass, rows: np.ndarray, counts: np.ndarray) -> None:
-    """What a class says it can do, it can do for every query and rightly: mechanisms ask once, before a budget is spent."""
+    """What a class says it can do, it can do for every query and rightly: mechanisms ask once,
+    before a budget is spent.
+    """
     for i in range(part.size):
         around = part.around(i)
-        assert isinstance(around, QueryClass) and set(around.columns) <= set(part.columns), f"{part.kind}: around reads other columns"
-        assert part_from_dict(around.to_dict(SMALL), SMALL) == around, f"{part.kind}: what is around a query does not read back"
+        assert isinstance(around, QueryClass) and set(around.columns) <= set(part.columns), (
+            f"{part.kind}: around reads other columns"
+        )
+        assert part_from_dict(around.to_dict(SMALL), SMALL) == around, (
+            f"{part.kind}: what is around a query does not read back"
+        )
     queries = [query for i in range(part.size) if (query := part.query(i)) is not None]
-    assert len(queries) in (0, part.size), f"{part.kind}: some queries can be taken apart and others cannot"
+    assert len(queries) in (
+        0,
+        part.size,
+    ), f"{part.kind}: some queries can be taken apart and others cannot"
     if queries:
         alone = Symmetric(tuple(queries)).counts(CodedRows(rows, SMALL.shape)).dense()
         assert np.array_equal(alone, counts), f"{part.kind}: a query by itself counts otherwise"
@@ -224,7 +289,9 @@ def _check_abilities(part: QueryClass, rows: np.ndarray, counts: np.ndarray) -> 
         sure = np.zeros((int(starts[-1]), len(rows)), np.float32)
         sure[(starts[:-1] + rows).ravel(), np.repeat(np.arange(len(rows)), len(SMALL))] = 1
         expected = relaxed.answers(Chances(sure, starts)) * len(rows)
-        assert np.allclose(expected, counts, atol=0.01), f"{part.kind}: relaxed answers and counts disagree"
+        assert np.allclose(expected, counts, atol=0.01), (
+            f"{part.kind}: relaxed answers and counts disagree"
+        )
 
 
 def _check_sensitivity(part: QueryClass, rows: np.ndarray, rng: np.random.Generator) -> None:
@@ -235,10 +302,17 @@ def _check_sensitivity(part: QueryClass, rows: np.ndarray, rng: np.random.Genera
             (Neighbours.REPLACE_ONE, other),
             (Neighbours.ADD_REMOVE_ONE, np.delete(rows, rng.integers(len(rows)), axis=0)),
         ):
-            gap = part.counts(CodedRows(rows, SMALL.shape)).dense() - part.counts(CodedRows(changed, SMALL.shape)).dense()
+            gap = (
+                part.counts(CodedRows(rows, SMALL.shape)).dense()
+                - part.counts(CodedRows(changed, SMALL.shape)).dense()
+            )
             bound = part.l2_squared(neighbours)
-            assert int(gap @ gap) <= bound, f"{part.kind}: L2 squared {int(gap @ gap)} where {bound} is declared ({neighbours})"
-            assert np.abs(gap).max(initial=0) <= 1, f"{part.kind}: one row moved a count by more than one"
+            assert int(gap @ gap) <= bound, (
+                f"{part.kind}: L2 squared {int(gap @ gap)} where {bound} is declared ({neighbours})"
+            )
+            assert np.abs(gap).max(initial=0) <= 1, (
+                f"{part.kind}: one row moved a count by more than one"
+            )
 
 
 # ---------------------------------------------------------------------- sources
@@ -261,10 +335,23 @@ def check_source(kind: type[Source], classes: dict[str, type[QueryClass]]) -> No
         for query_class in classes.values():
             for part in query_class.examples(schema, rng):
                 found = part.counts(source)
-                assert found.cells == part.size and found.values.dtype == np.int64, f"{kind.__name__}: counts must be int64"
-                assert np.array_equal(found.dense(), part.counts(truth).dense()), f"{kind.__name__}: wrong counts for a {part.kind}"
-        bad = pa.table({"a": [9, -5, None], "b": [1.5, math.nan, math.inf], "c": ["x", "1", ""], "unused": [1, 2, 3]})
-        assert int(kind.holding(bad, schema, Path(folder)).count([()])[0].values[0]) == 3, f"{kind.__name__}: a bad cell lost a row"
+                assert found.cells == part.size and found.values.dtype == np.int64, (
+                    f"{kind.__name__}: counts must be int64"
+                )
+                assert np.array_equal(found.dense(), part.counts(truth).dense()), (
+                    f"{kind.__name__}: wrong counts for a {part.kind}"
+                )
+        bad = pa.table(
+            {
+                "a": [9, -5, None],
+                "b": [1.5, math.nan, math.inf],
+                "c": ["x", "1", ""],
+                "unused": [1, 2, 3],
+            }
+        )
+        assert int(kind.holding(bad, schema, Path(folder)).count([()])[0].values[0]) == 3, (
+            f"{kind.__name__}: a bad cell lost a row"
+        )
 
 
 def check_refuses_overspending(meter: Meter) -> None:

@@ -1,15 +1,15 @@
 """Kernels: functions that Numba compiles when they are first called, and keeps for the next time.
 
-Until a kernel is called not even Numba is imported, so that ``--help`` and ``plan`` are quick and need no place to write. What was
-compiled is kept in the first of these folders that will do:
+Until a kernel is called not even Numba is imported, so that ``--help`` and ``plan`` are quick and
+need no place to write. What was compiled is kept in the first of these folders that will do:
 
     NUMBA_CACHE_DIR            if the user has set it
     __pycache__                beside the source, if it can be written
     the user's cache folder    if it is private to the user
     the temporary folder       in a folder that is private to the user
 
-and nowhere if there is none. Numba's files are pickles, and to read one is to run what its writer put there: a folder that anybody
-else can write to, or could have made first, is never used.
+and nowhere if there is none. Numba's files are pickles, and to read one is to run what its writer
+put there: a folder that anybody else can write to, or could have made first, is never used.
 """
 
 from __future__ import annotations
@@ -27,19 +27,24 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
 
-Told = Callable[[int, bool], None]  # how many functions have been compiled, and whether one is being compiled now
+# how many functions have been compiled, and whether one is being compiled now
+Told = Callable[[int, bool], None]
 
 OURS = "understudy"
 _making = threading.RLock()
 _told: list[Told] = []
 
 
-def kernel(*, borrows: bool = False, inner: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+def kernel(
+    *, borrows: bool = False, inner: bool = False, **options: Any
+) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function with Numba when it is first called.
 
     Args:
-        borrows: the kernel makes no array: the caller holds them all, and counting references to them would take most of the time.
-        inner: only other kernels call it, so it needs no way in from Python, which takes long to compile.
+        borrows: the kernel makes no array: the caller holds them all, and counting references to
+            them would take most of the time.
+        inner: only other kernels call it, so it needs no way in from Python, which takes long to
+            compile.
         options: of ``numba.njit``.
     """
     options = {"nogil": True, "no_cfunc_wrapper": True, **options}
@@ -47,12 +52,16 @@ def kernel(*, borrows: bool = False, inner: bool = False, **options: Any) -> Cal
         options["_nrt"] = False
     if inner:
         options["no_cpython_wrapper"] = True
-    return lambda function: functools.update_wrapper(_Kernel(cast(FunctionType, function), options), function)
+    return lambda function: functools.update_wrapper(
+        _Kernel(cast(FunctionType, function), options), function
+    )
 
 
 @contextlib.contextmanager
 def telling(who: Told) -> Iterator[None]:
-    """Tell somebody, while the context lasts, whenever something is being compiled; nobody hears of what was kept."""
+    """Tell somebody, while the context lasts, whenever something is being compiled; nobody hears of
+    what was kept.
+    """
     _told.append(who)
     try:
         yield
@@ -67,7 +76,9 @@ class _Kernel:
 
     def __call__(self, *args: Any) -> Any:
         if "no_cpython_wrapper" in self._options:  # to go on would end the process
-            raise TypeError(f"{self._function.__name__} is an inner kernel, which only kernels may call.")
+            raise TypeError(
+                f"{self._function.__name__} is an inner kernel, which only kernels may call."
+            )
         return (self._dispatcher or self.dispatcher())(*args)
 
     def dispatcher(self) -> Callable[..., Any]:
@@ -81,10 +92,17 @@ class _Kernel:
         """The function with the kernels that it calls in the form that Numba knows."""
         function = self._function
         named = {name: function.__globals__.get(name) for name in function.__code__.co_names}
-        found = {name: value.dispatcher() for name, value in named.items() if isinstance(value, _Kernel)}
+        found = {
+            name: value.dispatcher() for name, value in named.items() if isinstance(value, _Kernel)
+        }
         if not found:
             return function
-        copy = FunctionType(function.__code__, {**function.__globals__, **found}, function.__name__, function.__defaults__)
+        copy = FunctionType(
+            function.__code__,
+            {**function.__globals__, **found},
+            function.__name__,
+            function.__defaults__,
+        )
         return cast(FunctionType, functools.update_wrapper(copy, function))
 
 
@@ -113,7 +131,9 @@ def _jit(function: FunctionType, options: dict[str, Any]) -> Callable[..., Any]:
 
 
 class _Forgiving:
-    """What Numba keeps, except that a full disk or a damaged file means to compile, not to stop in the middle of a release."""
+    """What Numba keeps, except that a full disk or a damaged file means to compile, not to stop in
+    the middle of a release.
+    """
 
     def __init__(self, cache: Any) -> None:
         self._cache = cache
@@ -173,8 +193,12 @@ def _can_be_written(folder: Path) -> bool:
 
 @functools.cache
 def _private_folder() -> Path | None:
-    """The user's cache folder, or one in the temporary folder; only if nobody else can have put anything there."""
-    return next((folder for folder in _places() if _can_be_written(folder) and is_private(folder)), None)
+    """The user's cache folder, or one in the temporary folder; only if nobody else can have put
+    anything there.
+    """
+    return next(
+        (folder for folder in _places() if _can_be_written(folder) and is_private(folder)), None
+    )
 
 
 def _places() -> Iterator[Path]:
@@ -187,13 +211,15 @@ def _places() -> Iterator[Path]:
     yield from (Path(home) / OURS / "kernels" for home in homes if os.path.isabs(home))
     with contextlib.suppress(OSError):
         temporary = tempfile.gettempdir()
-        if temporary != os.getcwd():  # which is what it comes to where no temporary folder can be written
+        # which is what it comes to where no temporary folder can be written
+        if temporary != os.getcwd():
             yield Path(temporary) / f"{OURS}-{os.getuid() if sys.platform != 'win32' else 'user'}"
 
 
 def is_private(folder: Path) -> bool:
     """Whether a folder is ours alone, and nobody but us and root can put another one in its place."""
-    if sys.platform == "win32":  # both places lie in the user's profile, which others cannot write to
+    # both places lie in the user's profile, which others cannot write to
+    if sys.platform == "win32":
         return True
     try:
         own = folder.lstat()
@@ -205,6 +231,8 @@ def is_private(folder: Path) -> bool:
 
 
 def _holds_still(parent: os.stat_result) -> bool:
-    """Whether others cannot rename what lies in a folder: it is ours or root's, and not everybody's unless sticky."""
+    """Whether others cannot rename what lies in a folder: it is ours or root's, and not everybody's
+    unless sticky.
+    """
     everybody = parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX
     return parent.st_uid in (0, os.geteuid()) and not everybody

@@ -26,7 +26,11 @@ EMPLOYMENT = ("employed", "unemployed", "student", "retired")
 
 SCHEMA: dict[str, Any] = {
     "fields": [
-        {"name": "birth_date", "type": "date", "constraints": {"minimum": "1935-01-01", "maximum": "2006-12-31"}},
+        {
+            "name": "birth_date",
+            "type": "date",
+            "constraints": {"minimum": "1935-01-01", "maximum": "2006-12-31"},
+        },
         {"name": "sex", "type": "string", "constraints": {"enum": ["female", "male"]}},
         {"name": "region", "type": "string", "constraints": {"enum": list(REGIONS)}},
         {
@@ -42,7 +46,11 @@ SCHEMA: dict[str, Any] = {
         {"name": "smoker", "type": "boolean"},
         {"name": "bmi", "type": "number", "constraints": {"minimum": 14, "maximum": 55}},
         {"name": "diabetes", "type": "boolean"},
-        {"name": "last_visit", "type": "datetime", "constraints": {"minimum": "2023-07-01T00:00:00", "maximum": "2025-06-30T23:59:59"}},
+        {
+            "name": "last_visit",
+            "type": "datetime",
+            "constraints": {"minimum": "2023-07-01T00:00:00", "maximum": "2025-06-30T23:59:59"},
+        },
     ],
     "missingValues": [""],
     "understudy": {
@@ -72,10 +80,18 @@ def population(people: int = PEOPLE, seed: int = SEED) -> pa.Table:
     region = rng.choice(5, people, p=[0.17, 0.2, 0.24, 0.16, 0.23])
     education = _education(rng, age, region)
     employment = _employment(rng, age, education)
-    household = np.clip(1 + rng.poisson(np.where(age < 30, 0.9, np.where(age < 60, 1.7, 0.6))), 1, 9)
+    household = np.clip(
+        1 + rng.poisson(np.where(age < 30, 0.9, np.where(age < 60, 1.7, 0.6))), 1, 9
+    )
     income = _income(rng, age, female, education, employment, region)
-    smoker = rng.random(people) < _logistic(-1.1 - 0.35 * education + 0.3 * ~female - 0.015 * np.maximum(age - 45, 0))
-    bmi = np.clip(rng.normal(24.2 + 0.055 * np.minimum(age - 18, 45) - 0.4 * education - 0.6 * smoker, 4.1), 14, 55)
+    smoker = rng.random(people) < _logistic(
+        -1.1 - 0.35 * education + 0.3 * ~female - 0.015 * np.maximum(age - 45, 0)
+    )
+    bmi = np.clip(
+        rng.normal(24.2 + 0.055 * np.minimum(age - 18, 45) - 0.4 * education - 0.6 * smoker, 4.1),
+        14,
+        55,
+    )
     diabetes = rng.random(people) < _logistic(-5.6 + 0.045 * age + 0.13 * (bmi - 25))
     days_ago = rng.exponential(np.where(diabetes, 90, np.where(age > 65, 160, 330)), people) % 730
     minute = rng.integers(8 * 60, 18 * 60, people)
@@ -118,7 +134,11 @@ def _logistic(x: np.ndarray) -> np.ndarray:
 def _education(rng: np.random.Generator, age: np.ndarray, region: np.ndarray) -> np.ndarray:
     """Younger people and the capital studied longer."""
     drive = rng.logistic(size=len(age)) + 0.9 * (region == 4) - 0.035 * (age - 45)
-    return np.where(age < 21, np.minimum(np.digitize(drive, [-2.2, 0.2, 1.3]), 2), np.digitize(drive, [-2.2, 0.2, 1.3]))
+    return np.where(
+        age < 21,
+        np.minimum(np.digitize(drive, [-2.2, 0.2, 1.3]), 2),
+        np.digitize(drive, [-2.2, 0.2, 1.3]),
+    )
 
 
 def _employment(rng: np.random.Generator, age: np.ndarray, education: np.ndarray) -> np.ndarray:
@@ -130,8 +150,19 @@ def _employment(rng: np.random.Generator, age: np.ndarray, education: np.ndarray
 
 
 def _income(
-    rng: np.random.Generator, age: np.ndarray, female: np.ndarray, education: np.ndarray, employment: np.ndarray, region: np.ndarray
+    rng: np.random.Generator,
+    age: np.ndarray,
+    female: np.ndarray,
+    education: np.ndarray,
+    employment: np.ndarray,
+    region: np.ndarray,
 ) -> np.ndarray:
-    level = np.choose(employment, [10.15, 8.9, 8.6, 9.65]) + 0.24 * education * (employment != 2) + 0.18 * (region == 4)
+    level = (
+        np.choose(employment, [10.15, 8.9, 8.6, 9.65])
+        + 0.24 * education * (employment != 2)
+        + 0.18 * (region == 4)
+    )
     experience = 0.012 * np.minimum(np.maximum(age - 22, 0), 30) * (employment == 0)
-    return np.clip(np.exp(rng.normal(level + experience - 0.12 * female * (employment == 0), 0.42)), 0, 150000)
+    return np.clip(
+        np.exp(rng.normal(level + experience - 0.12 * female * (employment == 0), 0.42)), 0, 150000
+    )

@@ -15,7 +15,9 @@ def classes_in(room: ModuleType, base: type[T]) -> list[type[T]]:
     """Every class in a package's modules that can be made and is of a kind, each once."""
     found: dict[type[T], None] = {}
     for module in pkgutil.iter_modules(room.__path__):
-        for _, thing in inspect.getmembers(importlib.import_module(f"{room.__name__}.{module.name}"), inspect.isclass):
+        for _, thing in inspect.getmembers(
+            importlib.import_module(f"{room.__name__}.{module.name}"), inspect.isclass
+        ):
             if issubclass(thing, base) and not inspect.isabstract(thing):
                 found[thing] = None
     return list(found)

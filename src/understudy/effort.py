@@ -1,7 +1,8 @@
 """What a release takes, in CPU seconds and bytes, from public numbers alone.
 
-The constants are of one core of a common server, with compiled code in its cache. ``python -m bench run planning`` sets
-what this foretells beside what releases then take; a factor of 2 is what it is held to.
+The constants are of one core of a common server, with compiled code in its cache. ``python -m bench
+run planning`` sets what this foretells beside what releases then take; a factor of 2 is what it is
+held to.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ def seconds(work: Workload, outlook: Outlook, rows: int, released: int) -> float
     judging = outlook.cells * JUDGE_A_CELL + outlook.tables * ROWS * JUDGE_A_ROW
     fitting = outlook.sweep * (outlook.sweeps * ROWS + LAST_SWEEPS * min(released, MOST_FITTED))
     writing = released * len(schema) * WRITE_A_CELL + outlook.tables * SHOW_A_TABLE
-    measuring = outlook.drawn * DRAW_A_CELL + outlook.rounds * judging + _answers(work, rows) * ANSWER_A_CELL
+    measuring = (
+        outlook.drawn * DRAW_A_CELL
+        + outlook.rounds * judging
+        + _answers(work, rows) * ANSWER_A_CELL
+    )
     return START_SECONDS + reading + measuring + fitting + writing
 
 

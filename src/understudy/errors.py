@@ -34,16 +34,24 @@ MOST_SHOWN = 80
 
 
 def shown(value: object) -> str:
-    """A public value that somebody gave, as a message quotes it: a part of one line, whatever was given."""
+    """A public value that somebody gave, as a message quotes it: a part of one line, whatever was
+    given.
+    """
     if isinstance(value, str) and len(value) > MOST_SHOWN:
         return f"{value[:MOST_SHOWN]!r}..."
-    if isinstance(value, (str, bool, float)) or value is None or (isinstance(value, int) and abs(value) < 10**MOST_SHOWN):
+    if (
+        isinstance(value, (str, bool, float))
+        or value is None
+        or (isinstance(value, int) and abs(value) < 10**MOST_SHOWN)
+    ):
         return repr(value)
     return f"something of type {type(value).__name__}"
 
 
 class Unread(UserWarning):
-    """Something public was given that nobody reads: a key of a schema, or columns of a table. Nothing is wrong, but look."""
+    """Something public was given that nobody reads: a key of a schema, or columns of a table.
+    Nothing is wrong, but look.
+    """
 
 
 class UnderstudyError(Exception):
@@ -109,7 +117,8 @@ class NotCertified(ReleaseFailed):
 
 
 class SavedElsewhere(UnderstudyError):
-    """What was made and paid for could not be written where it was wanted, and is kept in another place.
+    """What was made and paid for could not be written where it was wanted, and is kept in another
+    place.
 
     Attributes:
         place: where it is.
@@ -119,8 +128,15 @@ class SavedElsewhere(UnderstudyError):
 
     def __init__(self, why: str, what: str, place: Path) -> None:
         self.place = place
-        check = "" if place.is_file() else f" Check it with: understudy verify {shlex.quote(str(place))}"
-        super().__init__(f"{why} {what} is whole and kept in {str(place)!r}; move it to where you want it.{check}")
+        check = (
+            ""
+            if place.is_file()
+            else f" Check it with: understudy verify {shlex.quote(str(place))}"
+        )
+        super().__init__(
+            f"{why} {what} is whole and kept in {str(place)!r}; move it to where you want"
+            f" it.{check}"
+        )
 
 
 class LedgerWarning(UserWarning):
@@ -132,8 +148,13 @@ class BundleError(UnderstudyError):
 
 
 def warn(sentence: str, category: type[Warning]) -> None:
-    """Warn at the line outside this package that led here, however many functions of ours lie between."""
+    """Warn at the line outside this package that led here, however many functions of ours lie
+    between.
+    """
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "understudy":
+    while (
+        frame.f_back is not None
+        and frame.f_globals.get("__name__", "").partition(".")[0] == "understudy"
+    ):
         level, frame = level + 1, frame.f_back
     warnings.warn(sentence, category, stacklevel=level)

@@ -1,7 +1,7 @@
 """The fence around the sensitive rows: reads source code and names every side door.
 
-A reader of the code must be able to audit the privacy room alone. That holds only while nothing else
-can reach rows, exact counts or the noise; this module checks it, and a test runs it.
+A reader of the code must be able to audit the privacy room alone. That holds only while nothing
+else can reach rows, exact counts or the noise; this module checks it, and a test runs it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,23 @@ MAY_IMPORT_SOURCES = {
     "checks.py": "holds invented tables only",
     "audit/": "holds invented tables only",
 }
-# The audit stands where exact values meet noise. It makes its own tables; whoever else could import it could stand there too.
+# The audit stands where exact values meet noise. It makes its own tables; whoever else could import
+# it could stand there too.
 MAY_IMPORT_AUDIT = ("audit/", "cli/audit.py")
-INSIDE_ONLY = {"_exact", "_look", "_open_source", "_noise", "_source", "_read", "_cells", "_blocks", "_play", "_certify"}
-# Names that lead to rows or to noise, whatever module they are taken from, and the files that may take them.
+INSIDE_ONLY = {
+    "_exact",
+    "_look",
+    "_open_source",
+    "_noise",
+    "_source",
+    "_read",
+    "_cells",
+    "_blocks",
+    "_play",
+    "_certify",
+}
+# Names that lead to rows or to noise, whatever module they are taken from, and the files that may
+# take them.
 TRUSTED_NAMES = {
     "Source": ("sources/", "privacy/", "front_door.py", "checks.py"),
     "open_source": ("sources/", "front_door.py", "learning/learn.py"),
@@ -33,7 +46,15 @@ TRUSTED_NAMES = {
     "Noise": ("privacy/", "audit/"),
 }
 # Where raw cells or exact counts pass: nothing here may print, log or warn.
-SILENT = ("privacy/", "sources/", "queries/", "learning/", "schema/cells.py", "schema/columns.py", "tally.py")
+SILENT = (
+    "privacy/",
+    "sources/",
+    "queries/",
+    "learning/",
+    "schema/cells.py",
+    "schema/columns.py",
+    "tally.py",
+)
 SEEDED = {"random", "numpy.random"}
 PICKLES = {
     "pickle",
@@ -68,7 +89,10 @@ def side_doors(root: Path) -> list[str]:
     for file in sorted(root.rglob("*.py")):
         place = file.relative_to(root).as_posix()
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            found.extend(f"{place}:{getattr(node, 'lineno', 0)}: {breach}" for breach in _breaches(node, place))
+            found.extend(
+                f"{place}:{getattr(node, 'lineno', 0)}: {breach}"
+                for breach in _breaches(node, place)
+            )
     return found
 
 
@@ -80,9 +104,13 @@ def _import_breaches(node: ast.AST, place: str) -> list[str]:
     found = []
     trusted = place.startswith(tuple(MAY_IMPORT_SOURCES))
     for module in _imports(node, place):
-        if not trusted and (module == "understudy.sources" or module.startswith("understudy.sources.")):
+        if not trusted and (
+            module == "understudy.sources" or module.startswith("understudy.sources.")
+        ):
             found.append("imports the room of sensitive rows")
-        if not place.startswith(MAY_IMPORT_AUDIT) and (module == "understudy.audit" or module.startswith("understudy.audit.")):
+        if not place.startswith(MAY_IMPORT_AUDIT) and (
+            module == "understudy.audit" or module.startswith("understudy.audit.")
+        ):
             found.append("imports the audit, which sees what the meter is about to noise")
         if module.split(".")[0] in PICKLES:
             found.append(f"imports {module}: nothing here is ever pickled")
@@ -93,14 +121,22 @@ def _import_breaches(node: ast.AST, place: str) -> list[str]:
         name = module.rsplit(".", 1)[-1]
         if name in RUNS_FILES:
             found.append(f"imports {name}: nothing here is ever pickled, and no file is run")
-        if isinstance(node, ast.ImportFrom) and name in TRUSTED_NAMES and not place.startswith(TRUSTED_NAMES[name]):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and name in TRUSTED_NAMES
+            and not place.startswith(TRUSTED_NAMES[name])
+        ):
             found.append(f"imports {name}, which leads to rows or to noise")
     return found
 
 
 def _name_breaches(node: ast.AST, place: str) -> list[str]:
     found = []
-    in_room = place.startswith(("privacy/", "sources/")) or place in ("tally.py", "checks.py", "fence.py")
+    in_room = place.startswith(("privacy/", "sources/")) or place in (
+        "tally.py",
+        "checks.py",
+        "fence.py",
+    )
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and place != "fence.py":
         if node.value.startswith("understudy.sources"):
             found.append("names the room of sensitive rows in a string")
@@ -121,10 +157,20 @@ def _name_breaches(node: ast.AST, place: str) -> list[str]:
             found.append(f"uses {node.attr}: a generator with a seed inside the privacy room")
         if node.attr in RUNS_FILES:
             found.append(f"uses {node.attr}: nothing here is ever pickled, and no file is run")
-    if isinstance(node, ast.ClassDef) and not in_room and any(isinstance(base, ast.Name) and base.id == "Meter" for base in node.bases):
+    if (
+        isinstance(node, ast.ClassDef)
+        and not in_room
+        and any(isinstance(base, ast.Name) and base.id == "Meter" for base in node.bases)
+    ):
         found.append("extends the meter")
     if isinstance(node, ast.Call):
-        called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        called = (
+            node.func.id
+            if isinstance(node.func, ast.Name)
+            else node.func.attr
+            if isinstance(node.func, ast.Attribute)
+            else ""
+        )
         if called == "print" and place.startswith(SILENT):
             found.append("prints where cells and exact counts pass")
         if place == "front_door.py" and called in ("count", "scan", "counts"):
@@ -136,11 +182,17 @@ def _name_breaches(node: ast.AST, place: str) -> list[str]:
 
 
 def _archive_breaches(node: ast.Call, called: str) -> list[str]:
-    """NumPy archives may hold pickles: every reader must say that it takes none, and nobody may ask for them."""
+    """NumPy archives may hold pickles: every reader must say that it takes none, and nobody may ask
+    for them.
+    """
     allowed = [word.value for word in node.keywords if word.arg == "allow_pickle"]
     if any(not isinstance(value, ast.Constant) or value.value is not False for value in allowed):
         return ["allows pickles in an archive"]
-    owner = node.func.value.id if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) else ""
+    owner = (
+        node.func.value.id
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
+        else ""
+    )
     if called == "load" and owner in ("np", "numpy") and not allowed:
         return ["reads an archive without allow_pickle=False"]
     return []
@@ -155,5 +207,7 @@ def _imports(node: ast.AST, place: str) -> list[str]:
     base = node.module or ""
     if node.level:
         package = ["understudy", *place.split("/")[:-1]]
-        base = ".".join(package[: len(package) - node.level + 1] + ([node.module] if node.module else []))
+        base = ".".join(
+            package[: len(package) - node.level + 1] + ([node.module] if node.module else [])
+        )
     return [base, *(f"{base}.{alias.name}" for alias in node.names)]

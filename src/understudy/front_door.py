@@ -1,4 +1,6 @@
-"""``release()``: the one way in. Checks everything, reserves the budget, lets a mechanism play, certifies."""
+"""``release()``: the one way in. Checks everything, reserves the budget, lets a mechanism play,
+certifies.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,15 @@ from understudy.game import Model, Watcher
 from understudy.mechanisms.base import Brief, Mechanism, make
 from understudy.mechanisms.choose import choose
 from understudy.paths import as_path
-from understudy.privacy import Budget, FileLedger, Measurement, Meter, ProcessLedger, Residual, TableLedger
+from understudy.privacy import (
+    Budget,
+    FileLedger,
+    Measurement,
+    Meter,
+    ProcessLedger,
+    Residual,
+    TableLedger,
+)
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import Cost, total_cost
 from understudy.privacy.budget import exact, exact_epsilon
@@ -59,9 +69,9 @@ OUT_OF_MEMORY = (
     "ask for fewer rows or fewer marginals, or use a larger machine."
 )
 NO_LEDGER = (
-    "This table is in memory and no ledger was given, so nothing remembers what is spent on it: "
-    "several releases add up, and nobody counts. Give ledger='people.ledger.jsonl', or a file of your choice, "
-    "whenever these people are in the table. This is said once."
+    "This table is in memory and no ledger was given, so nothing remembers what is spent on it:"
+    " several releases add up, and nobody counts. Give ledger='people.ledger.jsonl', or a file of"
+    " your choice, whenever these people are in the table. This is said once."
 )
 FEWEST_ROWS_FOR_DEFAULT = 32  # below this, delta = 1/n^2 is above 0.001
 
@@ -86,23 +96,27 @@ def release(
     """Make a differentially private stand-in for a sensitive table.
 
     Args:
-        table: a path or glob of CSV or Parquet files, a pandas or polars DataFrame, a polars LazyFrame, a DuckDB relation, an Arrow
-            table, a narwhals frame over one of these, a NumPy array; with a schema of items also a sparse matrix.
+        table: a path or glob of CSV or Parquet files, a pandas or polars DataFrame, a polars
+            LazyFrame, a DuckDB relation, an Arrow table, a narwhals frame over one of these, a
+            NumPy array; with a schema of items also a sparse matrix.
         schema: what is public about the table; a :class:`Schema`, its plain form, or a file.
         epsilon: the privacy promise; smaller is more private.
         delta: the promise's failure mass; 1/n^2 if not given, which needs a public n (replace-one).
         workload: the queries to answer well; all 2-way marginals if not given.
         mechanism: a name from :func:`available_mechanisms`, an instance, or ``auto``.
         parameters: the mechanism's parameters, by name; all have public defaults.
-        rows: how many synthetic rows; if not given, as many as the table has, or as 2^28 cells allow.
+        rows: how many synthetic rows; if not given, as many as the table has, or as 2^28 cells
+            allow.
         neighbours: ``replace-one`` (n is public) or ``add-remove-one`` (n is private).
-        ledger: the file that keeps what was spent on this table; beside the data if not given. A table in memory has
-            none unless you give one, and then nothing adds up what several releases spend.
+        ledger: the file that keeps what was spent on this table; beside the data if not given. A
+            table in memory has none unless you give one, and then nothing adds up what several
+            releases spend.
         seed: for the *public* randomness (rounding, values inside bins); noise has no seed.
-        progress: show bars on a terminal or in a notebook, lines elsewhere; if not given, the bars only.
+        progress: show bars on a terminal or in a notebook, lines elsewhere; if not given, the bars
+            only.
         watcher: told of progress instead, in public values only.
-        out: the folder that you will save to. Nothing is written to it here, but one that cannot take the release is refused
-            before anything is charged.
+        out: the folder that you will save to. Nothing is written to it here, but one that cannot
+            take the release is refused before anything is charged.
 
     Returns:
         A :class:`Release`; everything in it may be published.
@@ -119,7 +133,21 @@ def release(
         (500, 0.95)
     """
     with watched(progress, watcher) as seen:
-        return _release(table, schema, epsilon, delta, workload, mechanism, parameters, rows, neighbours, ledger, seed, seen, out)
+        return _release(
+            table,
+            schema,
+            epsilon,
+            delta,
+            workload,
+            mechanism,
+            parameters,
+            rows,
+            neighbours,
+            ledger,
+            seed,
+            seen,
+            out,
+        )
 
 
 def _release(
@@ -147,7 +175,8 @@ def _release(
     chosen, reason = as_mechanism(mechanism, parameters, brief)
     if relation not in chosen.relations:
         raise NotSupported(
-            f"{chosen.name} is proved private under {' or '.join(chosen.relations)} only; name another mechanism or relation."
+            f"{chosen.name} is proved private under {' or '.join(chosen.relations)} only; name"
+            " another mechanism or relation."
         )
     chosen.check(brief)
     source = open_source(table, schema)
@@ -162,7 +191,9 @@ def _release(
     for_certificate = budget.rho * CERTIFICATE_SHARE
     chosen, allowed = chosen.settled(brief, budget, budget.rho - for_certificate, n)
     if not (allowed + Cost(for_certificate)).fits(budget):
-        raise ParameterError(f"The mechanism {chosen.name} asks for more than the promised epsilon and delta allow.")
+        raise ParameterError(
+            f"The mechanism {chosen.name} asks for more than the promised epsilon and delta allow."
+        )
 
     # Of a private number of rows nothing is known here, nor of what they take.
     need = Need.of(work, rows or min(n or 1, most_rows(schema)), chosen.model_numbers(brief))
@@ -194,13 +225,19 @@ def _release(
             problem.add_note(book.in_words("The release", promised, budget.delta))
             raise
         # Our own sentences are safe to repeat; a foreign message might quote a cell.
-        failure = str(problem) if isinstance(problem, UnderstudyError) else "Something unexpected went wrong."
+        failure = (
+            str(problem)
+            if isinstance(problem, UnderstudyError)
+            else "Something unexpected went wrong."
+        )
         failure = OUT_OF_MEMORY if isinstance(problem, MemoryError) else failure
     finally:
         if meter is not None:
             meter.close()
     if made is None:
-        raise ReleaseFailed(f"{failure} The release had begun, so its whole budget counts as spent.")
+        raise ReleaseFailed(
+            f"{failure} The release had begun, so its whole budget counts as spent."
+        )
     made.manifest["mechanism"]["why"] = reason
     made.manifest["ledger"] = book.where
     made.manifest["seed"] = None if seed is None else int(seed)
@@ -208,15 +245,26 @@ def _release(
 
 
 def _with_what_fits(refusal: BudgetRefused, asked: Cost, budget: Budget) -> BudgetRefused:
-    """A refusal that says what would be granted at this release's own delta; a curve counts otherwise at every epsilon."""
+    """A refusal that says what would be granted at this release's own delta; a curve counts
+    otherwise at every epsilon.
+    """
     if not refusal.left or asked.curve is not None or asked.delta or budget.delta is None:
         return refusal
-    more = f"At most {describe_left(refusal.left, budget.delta)}, which is this release's, would be granted."
+    more = (
+        f"At most {describe_left(refusal.left, budget.delta)}, which is this release's, would be"
+        " granted."
+    )
     return BudgetRefused(f"{refusal} {more}", left=refusal.left)
 
 
 def _play(
-    meter: Meter, brief: Brief, mechanism: Mechanism, budget: Budget, rows: int | None, rng: np.random.Generator, watcher: Watcher
+    meter: Meter,
+    brief: Brief,
+    mechanism: Mechanism,
+    budget: Budget,
+    rows: int | None,
+    rng: np.random.Generator,
+    watcher: Watcher,
 ) -> Release:
     """COUNT (if n is private), PLAY, make ROWS, CERTIFY."""
     total: list[Measurement] = []
@@ -232,15 +280,25 @@ def _play(
     watcher.step(f"largest error at most {certificate.people:,} people")
     measurements = (*total, *(f for f in played.findings if isinstance(f, (Measurement, Residual))))
     manifest = _manifest(meter, brief, mechanism, budget, measurements, total, len(codes))
-    fewer = {} if len(codes) == wanted else {"fewer_rows": f"memory ran out for {wanted:,} rows, so fewer were made"}
+    fewer = (
+        {}
+        if len(codes) == wanted
+        else {"fewer_rows": f"memory ran out for {wanted:,} rows, so fewer were made"}
+    )
     manifest["mechanism"]["played"] = {**played.facts, **fewer}
     manifest["certificate"] = asdict(certificate)
     model = played.model if isinstance(played.model, Mixture) else None
-    return Release(brief.schema, brief.workload, codes, synthetic, certificate, measurements, manifest, model)
+    return Release(
+        brief.schema, brief.workload, codes, synthetic, certificate, measurements, manifest, model
+    )
 
 
-def _rows_that_fit(model: Model, brief: Brief, count: int, rng: np.random.Generator) -> tuple[np.ndarray, pa.Table, Answers]:
-    """Rows, the same in the user's types, and their answers; fewer rows if memory runs out, because the play is paid for."""
+def _rows_that_fit(
+    model: Model, brief: Brief, count: int, rng: np.random.Generator
+) -> tuple[np.ndarray, pa.Table, Answers]:
+    """Rows, the same in the user's types, and their answers; fewer rows if memory runs out, because
+    the play is paid for.
+    """
     while True:
         try:
             codes = model.rows(count, rng)
@@ -268,17 +326,26 @@ def _manifest(
         "made_by": f"understudy {version('understudy')}",
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "schema": describe_schema(brief.schema),
-        "workload": {"spec": brief.workload.spec, "batches": len(brief.workload), "queries": brief.workload.size},
+        "workload": {
+            "spec": brief.workload.spec,
+            "batches": len(brief.workload),
+            "queries": brief.workload.size,
+        },
         "mechanism": {
             "name": mechanism.name,
             "parameters": {
-                name: v if v is None or isinstance(v, (bool, int, float, str)) else str(v) for name, v in mechanism.parameters().items()
+                name: v if v is None or isinstance(v, (bool, int, float, str)) else str(v)
+                for name, v in mechanism.parameters().items()
             },
             "reference": mechanism.reference,
             "conditional_on": mechanism.conditional_on,
         },
         "neighbours": str(brief.neighbours),
-        "rows": {"count": meter.rows, "public": not total, "sigma": str(total[0].sigma) if total else "0"},
+        "rows": {
+            "count": meter.rows,
+            "public": not total,
+            "sigma": str(total[0].sigma) if total else "0",
+        },
         "synthetic_rows": synthetic_rows,
         "budget": {name: str(value) for name, value in vars(budget).items()},
         "spent": {
@@ -288,8 +355,13 @@ def _manifest(
         },
         "events": [ev.to_dict(event) for event in meter.events],
         "measurements": [describe_measurement(m, brief.schema) for m in measurements],
-        "selections": sum(event.draws for event in meter.events if isinstance(event, ev.ExponentialDraws)),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "numba", "pyarrow", "duckdb")}},
+        "selections": sum(
+            event.draws for event in meter.events if isinstance(event, ev.ExponentialDraws)
+        ),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("numpy", "numba", "pyarrow", "duckdb")},
+        },
     }
 
 
@@ -308,9 +380,14 @@ def as_schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
     try:
         schema.digest  # noqa: B018 (kept; a schema that cannot be written must be refused before a budget is spent on it)
     except UnicodeEncodeError:
-        raise SchemaError("The schema holds text that cannot be written as UTF-8; change that name or category.") from None
+        raise SchemaError(
+            "The schema holds text that cannot be written as UTF-8; change that name or category."
+        ) from None
     if not schema.reads_back:
-        raise SchemaError("The schema has a column whose bins cannot be written to a file; make it with Schema.from_dict.")
+        raise SchemaError(
+            "The schema has a column whose bins cannot be written to a file; make it with"
+            " Schema.from_dict."
+        )
     return schema
 
 
@@ -322,19 +399,26 @@ def as_workload(given: Workload | str | None, schema: Schema) -> Workload:
     elif isinstance(given, Workload):
         work = given
     else:
-        raise ParameterError("workload must be a Workload, a text such as '3-way:64@7', or the path of a workload file.")
+        raise ParameterError(
+            "workload must be a Workload, a text such as '3-way:64@7', or the path of a workload"
+            " file."
+        )
     if work.schema != schema:
         raise ParameterError("The workload is written for another schema than the table's.")
     known = query_classes()
     for part in work:
         if known.get(part.kind) is not type(part):
             raise NotSupported(
-                f"Queries of the kind {part.kind} could be asked but not read back from the release; put their class into queries/ "
-                "or announce it by an entry point (docs/queries.md)."
+                f"Queries of the kind {part.kind} could be asked but not read back from the"
+                " release; put their class into queries/ or announce it by an entry point"
+                " (docs/queries.md)."
             )
     widest = max(part.size for part in work)
     if widest > LARGEST_TABLE:
-        raise NotSupported(f"The workload has a marginal of {widest:,} cells, more than can be numbered; ask for fewer columns.")
+        raise NotSupported(
+            f"The workload has a marginal of {widest:,} cells, more than can be numbered; ask for"
+            " fewer columns."
+        )
     return work
 
 
@@ -343,10 +427,14 @@ def as_neighbours(given: str) -> Neighbours:
         return Neighbours(given)
     except ValueError:
         said = f"{given[:40]!r}" if isinstance(given, str) else f"of type {type(given).__name__}"
-        raise ParameterError(f"neighbours is {said}; it must be replace-one or add-remove-one.") from None
+        raise ParameterError(
+            f"neighbours is {said}; it must be replace-one or add-remove-one."
+        ) from None
 
 
-def as_mechanism(given: str | Mechanism, parameters: Mapping[str, Any] | None, brief: Brief) -> tuple[Mechanism, str]:
+def as_mechanism(
+    given: str | Mechanism, parameters: Mapping[str, Any] | None, brief: Brief
+) -> tuple[Mechanism, str]:
     """(the mechanism as asked for, or the best one for the brief; why)."""
     if parameters is not None and not isinstance(parameters, Mapping):
         raise ParameterError("parameters must be a mapping from names to values.")
@@ -361,7 +449,9 @@ def ledger_for(given: str | Path | Ledger | None, source: Source) -> Ledger:
     """The ledger as given, or the one beside a table in files; with those that know its files."""
     if isinstance(given, (str, Path)):
         given = FileLedger(as_path(given, "ledger"))
-    elif given is not None and not (callable(getattr(given, "reserve", None)) and isinstance(getattr(given, "where", None), str)):
+    elif given is not None and not (
+        callable(getattr(given, "reserve", None)) and isinstance(getattr(given, "where", None), str)
+    ):
         raise ParameterError("ledger is the path of a file, or a ledger.")
     if source.origin is not None:
         return TableLedger(source.origin, source.files, given, say_once)
@@ -385,7 +475,10 @@ def _delta(given: Any, n: int | None) -> Fraction:
     """delta as given, or 1/n^2 when n is public; checked against n only when it is."""
     if n is None:
         if given is None:
-            raise ParameterError("delta is required with add-remove-one, because its default 1/n^2 would reveal the private n.")
+            raise ParameterError(
+                "delta is required with add-remove-one, because its default 1/n^2 would reveal the"
+                " private n."
+            )
         return exact(given, "delta")
     if n == 0:
         raise SourceError("The table is empty; there is nothing to release.")
@@ -393,24 +486,35 @@ def _delta(given: Any, n: int | None) -> Fraction:
         return default_delta(n)
     delta = exact(given, "delta")
     if not 0 < delta < Fraction(1, n):
-        raise ParameterError(f"delta must lie strictly between 0 and 1/n = {1 / n:.3g}; a common choice is 1/n^2.")
+        raise ParameterError(
+            f"delta must lie strictly between 0 and 1/n = {1 / n:.3g}; a common choice is 1/n^2."
+        )
     return delta
 
 
 def default_delta(rows: int) -> Fraction:
     """1/n^2, which is a promise only when n is not tiny."""
     if rows < FEWEST_ROWS_FOR_DEFAULT:
-        raise ParameterError(f"A table of fewer than {FEWEST_ROWS_FOR_DEFAULT} rows needs delta to be given: 1/n^2 would be no promise.")
+        raise ParameterError(
+            f"A table of fewer than {FEWEST_ROWS_FOR_DEFAULT} rows needs delta to be given: 1/n^2"
+            " would be no promise."
+        )
     return Fraction(1, rows**2)
 
 
 def check_whole_number(value: Any, name: str, low: int, high: int) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high):
+    if value is not None and (
+        isinstance(value, bool)
+        or not isinstance(value, (int, np.integer))
+        or not low <= value <= high
+    ):
         raise ParameterError(f"{name} must be a whole number from {low:,} to {high:,}.")
 
 
 def most_rows(schema: Schema) -> int:
-    """The most synthetic rows of a table: a wide one is released with fewer rows than it has. Public numbers alone decide."""
+    """The most synthetic rows of a table: a wide one is released with fewer rows than it has.
+    Public numbers alone decide.
+    """
     return max(1, min(MOST_ROWS, MOST_CODES // len(schema)))
 
 

@@ -1,4 +1,5 @@
-"""The one loop. Query release is a game: one player proposes data, the other points at what is wrong.
+"""The one loop. Query release is a game: one player proposes data, the other points at what is
+wrong.
 
     data player     proposes a model of the table; never holds the meter, sees released values only
     query player    looks through the meter and reports findings: queries chosen, counts with noise
@@ -81,20 +82,27 @@ class NoWatcher:
 
 
 def learning(watcher: Watcher) -> Callable[[float], None]:
-    """Whom a data player tells how much of its learning is done, in a round that began with a look at the table."""
+    """Whom a data player tells how much of its learning is done, in a round that began with a look
+    at the table.
+    """
     return lambda share: watcher.part(LOOKING + (1 - LOOKING) * share)
 
 
 @dataclass(frozen=True)
 class Played:
-    """How a game ended: the model to release, every finding, and facts for the manifest; all of it public."""
+    """How a game ended: the model to release, every finding, and facts for the manifest; all of it
+    public.
+    """
 
     model: Model
     findings: tuple[Finding, ...]
-    facts: Mapping[str, int | float | str] = field(default_factory=dict)  # such as what the public rule came to
+    # such as what the public rule came to
+    facts: Mapping[str, int | float | str] = field(default_factory=dict)
 
 
-def play(data: DataPlayer, query: QueryPlayer, *, rounds: int, watcher: Watcher, schema: Schema) -> Played:
+def play(
+    data: DataPlayer, query: QueryPlayer, *, rounds: int, watcher: Watcher, schema: Schema
+) -> Played:
     """Let two players play for at most ``rounds`` rounds."""
     findings: list[Finding] = []
     watcher.stage("measuring and fitting", rounds)
@@ -117,5 +125,8 @@ def in_words(findings: Sequence[Finding], schema: Schema) -> str:
     elif isinstance(last, Discriminator):
         said = f"a discriminator of {len(last.values):,} cells"
     else:
-        said = f"measured: {', '.join(schema.names[c] for c in last.part.columns[:MOST_NAMED]) or 'all rows'}"
+        said = (
+            "measured:"
+            f" {', '.join(schema.names[c] for c in last.part.columns[:MOST_NAMED]) or 'all rows'}"
+        )
     return said if len(findings) == 1 else f"{said}, and {len(findings) - 1:,} more"

@@ -1,4 +1,6 @@
-"""Classes of libraries that need not be installed: nothing can be of a class whose library was never imported."""
+"""Classes of libraries that need not be installed: nothing can be of a class whose library was
+never imported.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ from typing import Any
 
 
 def imported(module: str, *names: str) -> tuple[Any, ...]:
-    """The named classes of a module, none if nobody imported it; for ``isinstance``, which the text of a name never replaces."""
+    """The named classes of a module, none if nobody imported it; for ``isinstance``, which the text
+    of a name never replaces.
+    """
     found = (getattr(sys.modules.get(module), name, None) for name in names)
     return tuple(kind for kind in found if isinstance(kind, type))

@@ -1,4 +1,6 @@
-"""What this machine has left, for refusing a request that clearly cannot be met. Facts about the machine, never about a table."""
+"""What this machine has left, for refusing a request that clearly cannot be met. Facts about the
+machine, never about a table.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,33 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-MEMORY_INFO, OWN_GROUPS, OWN_SIZE = Path("/proc/meminfo"), Path("/proc/self/cgroup"), Path("/proc/self/statm")
+MEMORY_INFO = Path("/proc/meminfo")
+OWN_GROUPS = Path("/proc/self/cgroup")
+OWN_SIZE = Path("/proc/self/statm")
 GROUPS = Path("/sys/fs/cgroup")
-# Where each version of control groups says how much a group may use and how much it does, and what stands before the names of its
-# caches, which are let go when memory is short.
-GROUP_FILES = (("memory.max", "memory.current", ""), ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"))
+# Where each version of control groups says how much a group may use and how much it does, and what
+# stands before the names of its caches, which are let go when memory is short.
+GROUP_FILES = (
+    ("memory.max", "memory.current", ""),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+)
 
 
 def memory_left() -> int | None:
-    """Bytes that this process could still get: the machine's, its control groups' and its own limit. None where nothing says so."""
+    """Bytes that this process could still get: the machine's, its control groups' and its own
+    limit. None where nothing says so.
+    """
     found = [left for left in (_of_machine(), _of_process(), *_of_groups()) if left is not None]
     return max(0, min(found)) if found else None
 
 
 def _of_machine() -> int | None:
     told = dict(re.findall(r"^(\w+):\s+(\d+) kB", _text(MEMORY_INFO), re.MULTILINE))
-    return 1024 * (int(told["MemAvailable"]) + int(told.get("SwapFree", 0))) if "MemAvailable" in told else None
+    return (
+        1024 * (int(told["MemAvailable"]) + int(told.get("SwapFree", 0)))
+        if "MemAvailable" in told
+        else None
+    )
 
 
 def _of_process() -> int | None:
@@ -38,7 +51,9 @@ def _of_process() -> int | None:
 
 
 def _of_groups() -> Iterator[int | None]:
-    """What each control group above this process leaves; in a container the innermost is mounted at the top."""
+    """What each control group above this process leaves; in a container the innermost is mounted at
+    the top.
+    """
     for line in _text(OWN_GROUPS).splitlines():
         _, _, rest = line.partition(":")
         kinds, _, path = rest.partition(":")
@@ -52,7 +67,9 @@ def _of_groups() -> Iterator[int | None]:
 
 def _of_group(folder: Path, most: str, used: str, before: str) -> int | None:
     with contextlib.suppress(ValueError):  # "max", or nothing at all
-        cached = re.findall(rf"^{before}(?:in)?active_file (\d+)", _text(folder / "memory.stat"), re.MULTILINE)
+        cached = re.findall(
+            rf"^{before}(?:in)?active_file (\d+)", _text(folder / "memory.stat"), re.MULTILINE
+        )
         return int(_text(folder / most)) - int(_text(folder / used)) + sum(map(int, cached))
     return None
 

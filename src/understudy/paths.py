@@ -1,4 +1,6 @@
-"""Names of files and folders as people give them, checked before the operating system is asked, whose own complaint is no sentence."""
+"""Names of files and folders as people give them, checked before the operating system is asked,
+whose own complaint is no sentence.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def as_path(given: Any, what: str, error: type[UnderstudyError] = ParameterError
 
 
 def state_folder() -> Path:
-    """Where Understudy keeps what belongs to a user and to no dataset; not absolute where nothing tells the user's home."""
+    """Where Understudy keeps what belongs to a user and to no dataset; not absolute where nothing
+    tells the user's home.
+    """
     if os.environ.get(STATE):
         return Path(os.environ[STATE])
     if sys.platform == "win32":

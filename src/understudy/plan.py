@@ -1,4 +1,6 @@
-"""``plan()``: what a release would do and how good it can be, from public facts alone. Needs no data and costs nothing."""
+"""``plan()``: what a release would do and how good it can be, from public facts alone. Needs no
+data and costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ from understudy.queries.base import Neighbours
 from understudy.queries.workload import Workload
 from understudy.schema import Schema
 
-# The largest error of fitted rows was 2 to 3.5 times the noise of a measured count where all was measured at once.
+# The largest error of fitted rows was 2 to 3.5 times the noise of a measured count where all was
+# measured at once.
 LARGEST_IN_SIGMAS = 3.0
 MOST_PLANNED = 10**15  # rows; no table has more
 MOSTLY_NOISE = 0.1  # a largest error beyond this leaves little to see
@@ -41,8 +44,10 @@ class Plan:
     Attributes:
         mechanism: the mechanism's name; ``why`` it was chosen; ``how`` it will go about it.
         rho: the budget that epsilon and delta allow.
-        noise: standard deviation of one measured count, as a share of the rows; None when it cannot be said.
-        largest_error: about how far off the worst answer may be, likewise; a rule of thumb, not a promise.
+        noise: standard deviation of one measured count, as a share of the rows; None when it cannot
+            be said.
+        largest_error: about how far off the worst answer may be, likewise; a rule of thumb, not a
+            promise.
         seconds: rough CPU time; ``memory`` in bytes, rough.
         warnings: what to think about before spending anything.
     """
@@ -71,7 +76,8 @@ def plan(
     parameters: Mapping[str, Any] | None = None,
     neighbours: str = "replace-one",
 ) -> Plan:
-    """Say what :func:`release` would do with a table of about ``rows`` rows, without looking at any.
+    """Say what :func:`release` would do with a table of about ``rows`` rows, without looking at
+    any.
 
     Examples:
         >>> made = plan({"a": 3, "b": 3, "c": 4}, rows=10_000, epsilon=1.0)
@@ -81,18 +87,31 @@ def plan(
     described = as_schema(schema)
     work, relation = as_workload(workload, described), as_neighbours(neighbours)
     if rows is None:
-        raise ParameterError("rows says about how many rows the table has: a whole number of at least 1.")
+        raise ParameterError(
+            "rows says about how many rows the table has: a whole number of at least 1."
+        )
     check_whole_number(rows, "rows", 1, MOST_PLANNED)
     rows = int(rows)
     brief = Brief(schema=described, workload=work, neighbours=relation)
     chosen, why = as_mechanism(mechanism, parameters, brief)
     chosen.check(brief)
-    budget = Budget.of(epsilon=exact_epsilon(epsilon), delta=default_delta(rows) if delta is None else exact(delta, "delta"))
-    rho = budget.rho * (1 - CERTIFICATE_SHARE) * (1 - TOTAL_SHARE if relation is Neighbours.ADD_REMOVE_ONE else 1)
+    budget = Budget.of(
+        epsilon=exact_epsilon(epsilon),
+        delta=default_delta(rows) if delta is None else exact(delta, "delta"),
+    )
+    rho = (
+        budget.rho
+        * (1 - CERTIFICATE_SHARE)
+        * (1 - TOTAL_SHARE if relation is Neighbours.ADD_REMOVE_ONE else 1)
+    )
     outlook = chosen.outlook(brief, Fraction(rho), rows)
     noise = None if outlook is None else outlook.sigma / rows
     released = min(rows, most_rows(described))
-    largest = None if outlook is None else min(1.0, LARGEST_IN_SIGMAS * outlook.sigma / rows + outlook.unmeasured)
+    largest = (
+        None
+        if outlook is None
+        else min(1.0, LARGEST_IN_SIGMAS * outlook.sigma / rows + outlook.unmeasured)
+    )
     return Plan(
         mechanism=chosen.name,
         why=why,
@@ -112,14 +131,22 @@ def _warnings(work: Workload, rows: int, largest: float | None, name: str) -> li
     found = []
     if largest is not None and largest > MOSTLY_NOISE:
         found.append(
-            f"This will be mostly noise: the worst answers may be off by {largest:.0%} of all rows. "
-            "Ask for fewer marginals, use a larger epsilon, or more rows."
+            f"This will be mostly noise: the worst answers may be off by {largest:.0%} of all rows."
+            " Ask for fewer marginals, use a larger epsilon, or more rows."
         )
     if largest is None:
-        found.append(f"The error of {name} depends on the data and cannot be said beforehand; its release has a certificate.")
+        found.append(
+            f"The error of {name} depends on the data and cannot be said beforehand; its release"
+            " has a certificate."
+        )
     if rows < 1000:
-        found.append(f"{rows:,} rows are few: noise is counted in people, and a count of 10 drowns in it.")
+        found.append(
+            f"{rows:,} rows are few: noise is counted in people, and a count of 10 drowns in it."
+        )
     widest = max((part.size for part in work.marginals), default=0)
     if widest > 100 * rows:
-        found.append(f"The widest marginal has {widest:,} cells for {rows:,} rows; nearly all are empty and will be answered with 0.")
+        found.append(
+            f"The widest marginal has {widest:,} cells for {rows:,} rows; nearly all are empty and"
+            " will be answered with 0."
+        )
     return found

@@ -1,6 +1,8 @@
-"""What is seen of long work while it goes on: bars on a terminal or in a notebook, one line a stage where output is piped.
+"""What is seen of long work while it goes on: bars on a terminal or in a notebook, one line a stage
+where output is piped.
 
-Everything here is told public and released values only (``game.Watcher``). It goes to standard error, or to the notebook.
+Everything here is told public and released values only (``game.Watcher``). It goes to standard
+error, or to the notebook.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
 LONGEST_NOTE = 60
 COMPILING = "compiling"
-WIDEST = len("measuring and fitting")  # of the names of stages, so that their bars stand under each other
+# of the names of stages, so that their bars stand under each other
+WIDEST = len("measuring and fitting")
 REDRAWN = 0.1  # seconds between two drawings in a notebook, which keeps every one of them
 
 
@@ -46,7 +49,9 @@ def watched(progress: bool | None, watcher: Any) -> Iterator[Watcher]:
         with on_screen(progress) as display:
             yield display
     elif progress:
-        raise ParameterError("Give progress or a watcher, not both: a watcher shows what it is told as it likes.")
+        raise ParameterError(
+            "Give progress or a watcher, not both: a watcher shows what it is told as it likes."
+        )
     elif not all(callable(getattr(watcher, verb, None)) for verb in ("stage", "step")):
         raise ParameterError("watcher must have the methods stage and step.")
     else:
@@ -68,7 +73,9 @@ class WholeSteps(NoWatcher):
 
 @contextlib.contextmanager
 def on_screen(progress: bool | None = None) -> Iterator[Watcher]:
-    """Show progress while the context lasts: always, never, or only on a terminal and in a notebook."""
+    """Show progress while the context lasts: always, never, or only on a terminal and in a
+    notebook.
+    """
     display = _display(progress)
     if display is None:
         yield NoWatcher()
@@ -126,14 +133,21 @@ class Bars:
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+        )
 
         self._progress = Progress(
             TextColumn(f"{{task.description:<{WIDEST}}}"),
             BarColumn(),
             TaskProgressColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[note]}", markup=False),  # names of columns and values come as the user wrote them
+            # names of columns and values come as the user wrote them
+            TextColumn("{task.fields[note]}", markup=False),
             console=Console(stderr=True),
         )
         self._task: TaskID | None = None
@@ -141,7 +155,8 @@ class Bars:
         self._done, self._steps = 0, 1
 
     def stage(self, name: str, steps: int) -> None:
-        if self._task is not None and self._done < self._steps == 1:  # the next stage begins where this one ended
+        # the next stage begins where this one ended
+        if self._task is not None and self._done < self._steps == 1:
             self.step()
         self._done, self._steps = 0, steps
         # A stage of one step that cannot tell its parts has a bar that runs to and fro.
@@ -150,7 +165,9 @@ class Bars:
     def step(self, note: str = "") -> None:
         if self._task is not None:
             self._done += 1
-            self._progress.update(self._task, total=self._steps, completed=self._done, note=_short(note))
+            self._progress.update(
+                self._task, total=self._steps, completed=self._done, note=_short(note)
+            )
 
     def part(self, share: float) -> None:
         if self._task is not None:
@@ -159,7 +176,12 @@ class Bars:
     def compiling(self, count: int, busy: bool) -> None:
         if self._compiling is None:
             self._compiling = self._add(COMPILING, None)
-        self._progress.update(self._compiling, total=None if busy else 1, completed=0 if busy else 1, note=_compiled(count))
+        self._progress.update(
+            self._compiling,
+            total=None if busy else 1,
+            completed=0 if busy else 1,
+            note=_compiled(count),
+        )
 
     def close(self) -> None:
         self._progress.stop()
@@ -181,8 +203,15 @@ class _Stage:
     def html(self) -> str:
         # A bar without a value runs to and fro.
         value = f' value="{self.done:.3f}"' if self.done or self.steps > 1 else ""
-        cells = (html.escape(self.name), f'<progress max="{self.steps}"{value}></progress>', f"{self.took:.0f} s", html.escape(self.note))
-        return "<tr>" + "".join(f'<td style="text-align:left">{cell}</td>' for cell in cells) + "</tr>"
+        cells = (
+            html.escape(self.name),
+            f'<progress max="{self.steps}"{value}></progress>',
+            f"{self.took:.0f} s",
+            html.escape(self.note),
+        )
+        return (
+            "<tr>" + "".join(f'<td style="text-align:left">{cell}</td>' for cell in cells) + "</tr>"
+        )
 
     def text(self) -> str:
         return f"{self.name:<{WIDEST}} {self.done / self.steps:4.0%} {self.note}".rstrip()
@@ -198,7 +227,8 @@ class Notebook:
         self._drawn = 0.0
 
     def stage(self, name: str, steps: int) -> None:
-        if self._stages and self._stages[-1].steps == 1:  # the next stage begins where this one ended
+        # the next stage begins where this one ended
+        if self._stages and self._stages[-1].steps == 1:
             self._stages[-1].done = 1
         self._stages.append(_Stage(name, steps))
         self._draw(now=True)
@@ -239,7 +269,9 @@ class Notebook:
             "text/plain": "\n".join(stage.text() for stage in self._stages),
         }
         if self._handle is None:
-            self._handle = importlib.import_module("IPython.display").display(page, raw=True, display_id=True)
+            self._handle = importlib.import_module("IPython.display").display(
+                page, raw=True, display_id=True
+            )
         else:
             self._handle.update(page, raw=True)
 

@@ -1,4 +1,6 @@
-"""``project()``: rows from noisy tables that somebody else measured. No sensitive table, no budget, no meter."""
+"""``project()``: rows from noisy tables that somebody else measured. No sensitive table, no budget,
+no meter.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,13 @@ def project(
     """Fit whole rows to noisy tables from anywhere: another library, a statistics office's own SQL.
 
     Args:
-        measurements: ``(columns, counts, sigma)`` for each noisy marginal, counts in the order of the columns
-            (any array with one entry per combination of values), or :class:`Measurement` objects.
+        measurements: ``(columns, counts, sigma)`` for each noisy marginal, counts in the order of
+            the columns (any array with one entry per combination of values), or
+            :class:`Measurement` objects.
         schema: what the columns are.
         rows: how many rows to make.
-        people: how many the counts are out of; the tables' own totals, averaged by how exact they are, if not given.
+        people: how many the counts are out of; the tables' own totals, averaged by how exact they
+            are, if not given.
         seed: the rows depend on this and the measurements alone.
 
     Returns:
@@ -58,12 +62,19 @@ def project(
     check_whole_number(people, "people", 1, LARGEST)
     check_width("project", described)
     if not isinstance(measurements, Iterable) or isinstance(measurements, (str, bytes, Mapping)):
-        raise ParameterError("measurements are a list of noisy tables, each (columns, counts, sigma).")
-    given = [_checked(one, described) if isinstance(one, Measurement) else _measurement(one, described) for one in measurements]
+        raise ParameterError(
+            "measurements are a list of noisy tables, each (columns, counts, sigma)."
+        )
+    given = [
+        _checked(one, described) if isinstance(one, Measurement) else _measurement(one, described)
+        for one in measurements
+    ]
     if not given:
         raise ParameterError("There is nothing to fit rows to; give at least one noisy table.")
     rng = np.random.default_rng(seed)
-    player = RowPlayer(described, people=_people(given) if people is None else int(people), rng=rng, sweeps=3)
+    player = RowPlayer(
+        described, people=_people(given) if people is None else int(people), rng=rng, sweeps=3
+    )
     player.learn(given)
     return described.decode(player.result().rows(int(rows), rng), rng)
 
@@ -80,7 +91,11 @@ def _checked(given: Measurement, schema: Schema) -> Measurement:
     part, sigma = given.part, given.sigma
     if not isinstance(part, QueryClass) or not part.fits(schema):
         raise ParameterError("A measurement is of queries on another schema than the one given.")
-    named = f"The table of {', '.join(part.names(schema))}" if isinstance(part, Marginal) else "A batch of queries"
+    named = (
+        f"The table of {', '.join(part.names(schema))}"
+        if isinstance(part, Marginal)
+        else "A batch of queries"
+    )
     try:
         values = np.asarray(given.counts, np.float64).ravel()
     except (TypeError, ValueError, OverflowError):
@@ -90,9 +105,18 @@ def _checked(given: Measurement, schema: Schema) -> Measurement:
         raise ParameterError("A sparse table needs its threshold, above which cells were kept.")
     wanted = part.size if keys is None else len(keys)
     if values.size != wanted or not np.all(np.abs(values) <= LARGEST):
-        raise ParameterError(f"{named} needs {wanted:,} finite counts of at most {LARGEST:,}, and has {values.size:,}.")
-    if not isinstance(sigma, (int, float, Fraction, np.integer, np.floating)) or isinstance(sigma, bool) or not 0 <= sigma <= LARGEST:
-        raise ParameterError(f"{named} needs sigma, the standard deviation of its noise, from 0 to {LARGEST:,}.")
+        raise ParameterError(
+            f"{named} needs {wanted:,} finite counts of at most {LARGEST:,}, and has"
+            f" {values.size:,}."
+        )
+    if (
+        not isinstance(sigma, (int, float, Fraction, np.integer, np.floating))
+        or isinstance(sigma, bool)
+        or not 0 <= sigma <= LARGEST
+    ):
+        raise ParameterError(
+            f"{named} needs sigma, the standard deviation of its noise, from 0 to {LARGEST:,}."
+        )
     return replace(given, counts=values, keys=keys, sigma=max(exact(sigma, "sigma"), LEAST_SIGMA))
 
 
@@ -100,8 +124,12 @@ def _keys(given: Any, cells: int) -> np.ndarray:
     """The cells that a sparse table lists."""
     keys = np.asarray(given) if isinstance(given, (np.ndarray, list, tuple)) else np.empty(0)
     whole = keys.ndim == 1 and keys.dtype.kind in "iu"
-    if not whole or (len(keys) and (keys[0] < 0 or keys[-1] >= cells or (keys[1:] <= keys[:-1]).any())):
-        raise ParameterError(f"The keys of a sparse table are whole numbers that rise, from 0 to {cells - 1:,}.")
+    if not whole or (
+        len(keys) and (keys[0] < 0 or keys[-1] >= cells or (keys[1:] <= keys[:-1]).any())
+    ):
+        raise ParameterError(
+            f"The keys of a sparse table are whole numbers that rise, from 0 to {cells - 1:,}."
+        )
     return keys.astype(np.int64)
 
 

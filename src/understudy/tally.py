@@ -25,7 +25,9 @@ BLOCK_CODES = 1 << 24  # of wide tables fewer rows make a block
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Integer counts of ``cells`` cells: all of them in order, or (``keys``) only the occupied ones."""
+    """Integer counts of ``cells`` cells: all of them in order, or (``keys``) only the occupied
+    ones.
+    """
 
     cells: int
     values: np.ndarray
@@ -36,7 +38,10 @@ class Counts:
         if self.keys is None:
             return self.values
         if self.cells > DENSE_CELLS:
-            raise NotSupported(f"A marginal of {self.cells:,} cells is too large to hold whole; ask for fewer columns or wider bins.")
+            raise NotSupported(
+                f"A marginal of {self.cells:,} cells is too large to hold whole; ask for fewer"
+                " columns or wider bins."
+            )
         full = np.zeros(self.cells, np.int64)
         full[self.keys] = self.values
         return full
@@ -67,7 +72,9 @@ class RowFunction(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Literals:
-    """Conjunctions of k literals each, as arrays of queries x k: "a column takes (or, unless it holds, does not take) a value"."""
+    """Conjunctions of k literals each, as arrays of queries x k: "a column takes (or, unless it
+    holds, does not take) a value".
+    """
 
     columns: np.ndarray  # int32, positions in the schema
     values: np.ndarray  # int32
@@ -75,7 +82,9 @@ class Literals:
 
 
 class Conjunctive:
-    """A row function that is nothing but conjunctions: a table that has a faster way than blocks may take it."""
+    """A row function that is nothing but conjunctions: a table that has a faster way than blocks
+    may take it.
+    """
 
     literals: Literals
 
@@ -104,7 +113,10 @@ class Blocks(ABC):
         """One contingency table per set of columns, all in one pass; the empty set counts the rows."""
         columns = tuple(sorted({c for columns in column_sets for c in columns}))
         at = {c: i for i, c in enumerate(columns)}
-        tables = [_Table(tuple(at[c] for c in wanted), tuple(self.shape[c] for c in wanted)) for wanted in column_sets]
+        tables = [
+            _Table(tuple(at[c] for c in wanted), tuple(self.shape[c] for c in wanted))
+            for wanted in column_sets
+        ]
         for block in self._blocks(columns):
             for table in tables:
                 table.add(block)
@@ -131,7 +143,9 @@ class CodedRows(Blocks):
     def _blocks(self, columns: tuple[int, ...]) -> Iterator[np.ndarray]:
         wanted, step = np.asarray(columns, np.int64), rows_of_a_block(len(columns))
         for start in range(0, len(self._codes), step):
-            yield np.ascontiguousarray(np.take(self._codes[start : start + step], wanted, axis=1), np.int32)
+            yield np.ascontiguousarray(
+                np.take(self._codes[start : start + step], wanted, axis=1), np.int32
+            )
 
 
 def rows_of_a_block(columns: int) -> int:
@@ -152,8 +166,12 @@ def cell_numbers(rows: np.ndarray, positions: Sequence[int], shape: Sequence[int
     return cells
 
 
-def records_over(columns: Sequence[int], shape: Sequence[int], first: int = 0, last: int | None = None) -> np.ndarray:
-    """Every combination of the codes of some columns, one a row, in the order of a flat marginal; or those of some cells of it."""
+def records_over(
+    columns: Sequence[int], shape: Sequence[int], first: int = 0, last: int | None = None
+) -> np.ndarray:
+    """Every combination of the codes of some columns, one a row, in the order of a flat marginal;
+    or those of some cells of it.
+    """
     sizes = [shape[c] for c in columns]
     cells = np.arange(first, math.prod(sizes) if last is None else last)
     records = np.empty((len(cells), len(sizes)), np.int32)
@@ -172,7 +190,10 @@ class _Table:
     def __init__(self, positions: tuple[int, ...], sizes: tuple[int, ...]) -> None:
         self.cells = math.prod(sizes)
         if self.cells > LARGEST_TABLE:
-            raise NotSupported(f"A marginal of {len(sizes)} columns has {self.cells:,} cells, too many to number; ask for fewer columns.")
+            raise NotSupported(
+                f"A marginal of {len(sizes)} columns has {self.cells:,} cells, too many to number;"
+                " ask for fewer columns."
+            )
         self.positions = np.asarray(positions, np.int64)
         self.strides = _strides(sizes)
         self.dense = np.zeros(self.cells, np.int64) if self.cells <= DENSE_CELLS else None
@@ -182,7 +203,9 @@ class _Table:
         if self.dense is not None:
             _add_to_table(block, self.positions, self.strides, self.dense)
             return
-        keys, values = np.unique(_cell_numbers(block, self.positions, self.strides), return_counts=True)
+        keys, values = np.unique(
+            _cell_numbers(block, self.positions, self.strides), return_counts=True
+        )
         self.pending.append((keys, values))
         if len(self.pending) >= 32:
             self.pending = [self._merged()]
@@ -212,7 +235,9 @@ def _cell_numbers(block: np.ndarray, positions: np.ndarray, strides: np.ndarray)
 
 
 @kernel(borrows=True)
-def _add_to_table(block: np.ndarray, positions: np.ndarray, strides: np.ndarray, table: np.ndarray) -> None:
+def _add_to_table(
+    block: np.ndarray, positions: np.ndarray, strides: np.ndarray, table: np.ndarray
+) -> None:
     for row in range(block.shape[0]):
         cell = 0
         for j in range(len(positions)):
@@ -224,6 +249,8 @@ def _add_to_table(block: np.ndarray, positions: np.ndarray, strides: np.ndarray,
 def ones(word: np.uint64) -> int:
     """How many bits of a 64-bit word are set."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word & np.uint64(0x3333333333333333)) + (
+        (word >> np.uint64(2)) & np.uint64(0x3333333333333333)
+    )
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
     return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))  # type: ignore[return-value]

@@ -1,4 +1,6 @@
-"""A worker of the audit: reads the number of a check, writes its row, one line each. Started by ``running.py``."""
+"""A worker of the audit: reads the number of a check, writes its row, one line each. Started by
+``running.py``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every path of a run of the real code, with its exact probability: for laws that can be enumerated."""
+"""Every path of a run of the real code, with its exact probability: for laws that can be
+enumerated.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ from understudy.privacy.noise import Noise
 
 
 class Branches(Noise):
-    """Noise that follows a script of decisions, takes the first branch after its end, and keeps book of what it did.
+    """Noise that follows a script of decisions, takes the first branch after its end, and keeps
+    book of what it did.
 
-    Laplace and geometric noise is on a window that leaves out next to nothing, every value a branch of its own.
+    Laplace and geometric noise is on a window that leaves out next to nothing, every value a branch
+    of its own.
     """
 
     REACH = 14.0  # scales
@@ -42,12 +46,16 @@ class Branches(Noise):
 
     def laplace(self, size: int, scale: Fraction) -> np.ndarray:
         reach = math.ceil(self.REACH * scale)
-        return self._values(size, range(-reach, reach + 1), laplace_pmf(float(scale), reach).tolist())
+        return self._values(
+            size, range(-reach, reach + 1), laplace_pmf(float(scale), reach).tolist()
+        )
 
     def geometric(self, size: int, scale: Fraction) -> np.ndarray:
         ratio = math.exp(-1 / scale)
         reach = math.ceil(self.REACH * scale)
-        return self._values(size, range(reach + 1), [(1 - ratio) * ratio**k for k in range(reach + 1)])
+        return self._values(
+            size, range(reach + 1), [(1 - ratio) * ratio**k for k in range(reach + 1)]
+        )
 
     def _values(self, size: int, window: range, chances: list[float]) -> np.ndarray:
         return np.asarray([window[self.branch(chances)] for _ in range(size)], np.int64)
@@ -66,7 +74,9 @@ class Branches(Noise):
         return None
 
 
-def drawn_by_branch(noise: Branches, scores: np.ndarray, table: ScoreTable, draws: int, *, distinct: bool = False) -> np.ndarray:
+def drawn_by_branch(
+    noise: Branches, scores: np.ndarray, table: ScoreTable, draws: int, *, distinct: bool = False
+) -> np.ndarray:
     """``exponential.draw`` with one branch a candidate."""
     assert not distinct
     weights = table.weights(np.clip(scores, 0, table.top))

@@ -1,4 +1,6 @@
-"""Exact laws of the samplers, how far apart two laws are, and what a count of hits says about a probability."""
+"""Exact laws of the samplers, how far apart two laws are, and what a count of hits says about a
+probability.
+"""
 
 from __future__ import annotations
 
@@ -37,16 +39,22 @@ def _from_logs(exponents: np.ndarray, order: float) -> float:
 
 @lru_cache(maxsize=65_536)
 def gaussian_renyi(sigma: float, shift: int, order: float) -> float:
-    """Of a discrete Gaussian and the same moved by a whole number, in logarithms: at a high order the mass is far out on one side."""
+    """Of a discrete Gaussian and the same moved by a whole number, in logarithms: at a high order
+    the mass is far out on one side.
+    """
     reach = math.ceil(12 * sigma + (order + 1) * abs(shift)) + 12
     k = np.arange(-reach, reach + 1)
     normaliser = np.log(np.exp(-(k**2) / (2 * sigma**2)).sum())
-    return _from_logs(-(order * k**2 + (1 - order) * (k - shift) ** 2) / (2 * sigma**2) - normaliser, order)
+    return _from_logs(
+        -(order * k**2 + (1 - order) * (k - shift) ** 2) / (2 * sigma**2) - normaliser, order
+    )
 
 
 @lru_cache(maxsize=65_536)
 def laplace_renyi(scale: float, shift: int, order: float) -> float:
-    """Of a discrete Laplace and the same moved by a whole number; the tails, alike but for a factor, are summed in closed form."""
+    """Of a discrete Laplace and the same moved by a whole number; the tails, alike but for a
+    factor, are summed in closed form.
+    """
     ratio, steps = math.exp(-1 / scale), abs(shift)
     k = np.arange(0, steps + 1)
     inside = -(order * k + (1 - order) * (steps - k)) / scale  # between the two centres
@@ -68,7 +76,9 @@ def _log_choose(trials: int) -> np.ndarray:
 
 
 def at_least(hits: int, trials: int, level: float) -> float:
-    """Clopper and Pearson: the probability is at least this, but for a chance of ``level``. Bisection on the exact binomial tail."""
+    """Clopper and Pearson: the probability is at least this, but for a chance of ``level``.
+    Bisection on the exact binomial tail.
+    """
     if hits == 0:
         return 0.0
     k = np.arange(hits, trials + 1)

@@ -1,8 +1,10 @@
-"""Exact laws: for every verb of the meter, how far apart its whole output laws are on a tiny table and on each of its neighbours.
+"""Exact laws: for every verb of the meter, how far apart its whole output laws are on a tiny table
+and on each of its neighbours.
 
-The laws are put together from what met noise in the real verb (:mod:`understudy.audit.watching`), or by running the real code along every
-path of its noise. A law may not diverge by more than was charged at any order; where the bound of the proof is tight, a pair of tables is
-among those tried on which it must come close, so that twice the noise would be noticed as well as half of it.
+The laws are put together from what met noise in the real verb (:mod:`understudy.audit.watching`),
+or by running the real code along every path of its noise. A law may not diverge by more than was
+charged at any order; where the bound of the proof is tight, a pair of tables is among those tried
+on which it must come close, so that twice the noise would be noticed as well as half of it.
 """
 
 from __future__ import annotations
@@ -47,13 +49,23 @@ EVEN = np.array([[0, 0]] * 10 + [[1, 1]] * 10)
 RENYI_ORDERS = (1.01, 2, 8, 64)
 REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE_ONE
 X, Y, BOTH = Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"]), Marginal.of(TINY, ["y", "x"])
-LOGIC = Symmetric((all_of(Literal(0, 1)), parity(Literal(0, 1), Literal(1, 1)), any_of(Literal(0, 0), Literal(1, 0))))
+LOGIC = Symmetric(
+    (
+        all_of(Literal(0, 1)),
+        parity(Literal(0, 1), Literal(1, 1)),
+        any_of(Literal(0, 0), Literal(1, 0)),
+    )
+)
 PARTS: list[QueryClass] = [X, BOTH, LOGIC]
 LABELLED = Task((Attribute(0, frozenset([1]), "x"),), Attribute(1, frozenset([1]), "y"))
-DEAR = Task(LABELLED.attributes, LABELLED.label, (1, 4))  # a missed yes costs four times a false one
-# The rows but one speak for "no" so clearly that noise has to speak for "yes" in all of them: there the bound of an argmin is met.
+# a missed yes costs four times a false one
+DEAR = Task(LABELLED.attributes, LABELLED.label, (1, 4))
+# The rows but one speak for "no" so clearly that noise has to speak for "yes" in all of them: there
+# the bound of an argmin is met.
 CLEAR = [np.array([[0, 0], [0, 0], [0, 0], record]) for record in RECORDS]
-RICH = Cost(Fraction(10**9), tuple(Fraction(10**9) for _ in ORDERS), Fraction(9, 10), Fraction(10**9))
+RICH = Cost(
+    Fraction(10**9), tuple(Fraction(10**9) for _ in ORDERS), Fraction(9, 10), Fraction(10**9)
+)
 ALONE = np.array([[0, 0]] * 3)  # one more cell or less is occupied on a neighbour
 ROUNDING = 1 + 1e-6  # pmfs are cut off far out, in floating point
 
@@ -68,7 +80,15 @@ def meter_on(
     source: MemorySource | None = None,
 ) -> Meter:
     source = source or MemorySource(rows, TINY)
-    return Meter(source, neighbours=relation, ledger=ProcessLedger(), play=play, certify=certify, label="audit", noise=noise)
+    return Meter(
+        source,
+        neighbours=relation,
+        ledger=ProcessLedger(),
+        play=play,
+        certify=certify,
+        label="audit",
+        noise=noise,
+    )
 
 
 def neighbours_of(rows: np.ndarray, relation: Neighbours) -> Iterator[np.ndarray]:
@@ -92,7 +112,8 @@ def neighbours_of(rows: np.ndarray, relation: Neighbours) -> Iterator[np.ndarray
 class Law:
     """A verb, asked for something on a tiny table.
 
-    ``tight`` is how much of the charge some neighbour must use at the orders ``tight_at``, so that the check is seen to see.
+    ``tight`` is how much of the charge some neighbour must use at the orders ``tight_at``, so that
+    the check is seen to see.
     """
 
     subject: str
@@ -104,7 +125,9 @@ class Law:
     needs_total: bool = False  # whether the verb needs a released number of rows when n is private
 
 
-def met_in(law: Law, rows: np.ndarray, relation: Neighbours, total: int) -> tuple[tuple[Met, ...], Cost]:
+def met_in(
+    law: Law, rows: np.ndarray, relation: Neighbours, total: int
+) -> tuple[tuple[Met, ...], Cost]:
     """(what met noise, what was charged); a private n is released as ``total``, whatever the table."""
     ear = Ear()
     meter = meter_on(rows, relation, noise=ear)
@@ -125,8 +148,14 @@ def divergence(one: Sequence[Any], other: Sequence[Any], order: float) -> float:
 
 
 def allowed(cost: Cost, order: float) -> float:
-    """What a charge allows at an order; of a curve, at the next order of its grid: no divergence falls with the order."""
-    curve = 0.0 if cost.curve is None else float(next(r for a, r in zip(ORDERS, cost.curve, strict=True) if a >= order))
+    """What a charge allows at an order; of a curve, at the next order of its grid: no divergence
+    falls with the order.
+    """
+    curve = (
+        0.0
+        if cost.curve is None
+        else float(next(r for a, r in zip(ORDERS, cost.curve, strict=True) if a >= order))
+    )
     return order * float(cost.rho) + curve
 
 
@@ -136,25 +165,44 @@ def check_law(law: Law, relation: Neighbours) -> Row:
     worst, runs, alike = dict.fromkeys(RENYI_ORDERS, 0.0), 0, True
     for other in neighbours_of(law.rows, relation):
         moved, also = met_in(law, other, relation, len(law.rows))
-        alike = alike and charged == also and len(base) == len(moved) and all(a.same(b) for a, b in zip(base, moved, strict=True))
+        alike = (
+            alike
+            and charged == also
+            and len(base) == len(moved)
+            and all(a.same(b) for a, b in zip(base, moved, strict=True))
+        )
         runs += 1
         if alike:
             for order in RENYI_ORDERS:
-                worst[order] = max(worst[order], divergence(base, moved, order) / allowed(charged, order))
+                worst[order] = max(
+                    worst[order], divergence(base, moved, order) / allowed(charged, order)
+                )
     return _row(law.subject, relation, worst, runs, law.tight, law.tight_at, alike)
 
 
 def _row(
-    subject: str, relation: Neighbours, worst: dict[float, float], runs: int, tight: float, tight_at: Sequence[float], alike: bool = True
+    subject: str,
+    relation: Neighbours,
+    worst: dict[float, float],
+    runs: int,
+    tight: float,
+    tight_at: Sequence[float],
+    alike: bool = True,
 ) -> Row:
     most, least = max(worst.values()), min(worst[order] for order in tight_at)
-    said = f"divergence of {most:.4f} of the charge over orders {', '.join(f'{order:g}' for order in worst)}"
+    said = (
+        f"divergence of {most:.4f} of the charge over orders"
+        f" {', '.join(f'{order:g}' for order in worst)}"
+    )
     if not alike:
         said = "noise or charge depend on the table"
     elif most > ROUNDING:
         said = f"the law diverges by {most:.3f} times what is charged"
     elif least <= tight:
-        said = f"no neighbour uses more than {least:.3f} of the charge, where {tight} must be used: other noise than the proof's"
+        said = (
+            f"no neighbour uses more than {least:.3f} of the charge, where {tight} must be used:"
+            " other noise than the proof's"
+        )
     held = alike and most <= ROUNDING and least > tight
     return Row(
         kind="law", subject=subject, relation=str(relation), pair="every neighbour of a tiny table", unit="of the charge",
@@ -175,7 +223,9 @@ def _select(rho: Fraction, **how: Any) -> Callable[[Meter], Any]:
 
 
 def _select_apart(m: Meter) -> list[Choice]:
-    """One row makes the answers to one batch worse and those to the other better: without signs, both cells of a batch move alike."""
+    """One row makes the answers to one batch worse and those to the other better: without signs,
+    both cells of a batch move alike.
+    """
     return m.select([X, Y], [np.array([0.4, 0.6]), np.array([0.6, 0.4])], rho=FINE)
 
 
@@ -255,7 +305,11 @@ def resample_law(slots: Slots) -> Row:
         for _ in range(slots.calls):
             hits = [i % 2 == 0 for i in range(len(held))]
             held = meter.resample(slots.parts, slots.shares, held, hits, **slots.settings)
-            found.append(tuple((slots.parts.index(choice.part), choice.index, choice.sign) for choice in held))
+            found.append(
+                tuple(
+                    (slots.parts.index(choice.part), choice.index, choice.sign) for choice in held
+                )
+            )
         charged.append(total_cost(meter.events))
         return tuple(found)
 
@@ -268,7 +322,15 @@ def resample_law(slots: Slots) -> Row:
         for order in RENYI_ORDERS:
             found = max(renyi(p, q, order), renyi(q, p, order))
             worst[order] = max(worst[order], found / allowed(charged[0], order))
-    return _row(slots.subject, REPLACE, worst, runs, slots.tight, NEAR, alike=all(cost == charged[0] for cost in charged))
+    return _row(
+        slots.subject,
+        REPLACE,
+        worst,
+        runs,
+        slots.tight,
+        NEAR,
+        alike=all(cost == charged[0] for cost in charged),
+    )
 
 
 TWO = Symmetric((all_of(Literal(0, 1)), all_of(Literal(0, 1), Literal(1, 1))))
@@ -279,11 +341,13 @@ SLOTS = (
     Slots("resample", FOUR_ROWS, (TWO,), SHARES, (Choice(TWO, 0), Choice(TWO, 1, -1)), RARELY),
     Slots("resample, twice", FOUR_ROWS, (TWO,), SHARES, (Choice(TWO, 0),), RARELY, calls=2),
     Slots("resample, several batches", FOUR_ROWS, (X, TWO), (np.array([0.5, 0.5]), *SHARES), (Choice(TWO, 0, -1),), RARELY),
-    # A slot that is never kept is a plain draw at sharpness kappa times the records: there the charge for so many records is met.
+    # A slot that is never kept is a plain draw at sharpness kappa times the records: there the
+    # charge for so many records is met.
     *(Slots(f"resample, never kept, {t} records", EVEN, (X,), (np.array([0.5, 0.5]),), (Choice(X, 0),),
             {"kappa": Fraction(1, 60 * t), "gamma": Fraction(64), "records": t}, tight=tight)
       for t, tight in ((1, 0.7), (2, 0.85), (4, 0.9))),
-    # One that is mostly kept, as far from its query as can be: how often it is replaced is what the charge rests on.
+    # One that is mostly kept, as far from its query as can be: how often it is replaced is what the
+    # charge rests on.
     Slots("resample, mostly kept, 40 records", np.array([[0, 0]] * 19 + [[1, 1]]), (X,), (np.array([0.95, 0.05]),), (Choice(X, 1),),
           {"kappa": Fraction(1, 200), "gamma": Fraction(1, 20), "records": 40}, tight=0.6),
 )  # fmt: skip
@@ -291,7 +355,9 @@ SLOTS = (
 
 @dataclass(frozen=True)
 class Adversary(Certifier):
-    """Looks at every rule and returns, of those within the gap, the first or the last: the worst that ties can do."""
+    """Looks at every rule and returns, of those within the gap, the first or the last: the worst
+    that ties can do.
+    """
 
     last: bool
     gap: int = 0
@@ -310,8 +376,12 @@ class Adversary(Certifier):
         return Certified(rule, worth[rule] - self.gap)
 
 
-def argmin_law(meter: Meter, task: Task, of: RuleClass, certifier: Certifier, **settings: Any) -> dict[Rule, float]:
-    """The law of what ``Meter.argmin`` returns: the meter prepares everything once, and the rest is run for every value of the noise."""
+def argmin_law(
+    meter: Meter, task: Task, of: RuleClass, certifier: Certifier, **settings: Any
+) -> dict[Rule, float]:
+    """The law of what ``Meter.argmin`` returns: the meter prepares everything once, and the rest is
+    run for every value of the noise.
+    """
     prepared: list[Any] = []
 
     def keep(how: Any, points: Any, by: Certifier, noise: Noise) -> Rule:
@@ -322,7 +392,9 @@ def argmin_law(meter: Meter, task: Task, of: RuleClass, certifier: Certifier, **
         meter.argmin(task, of, certifier=certifier, **settings)
     total: dict[Any, float] = {}
     how, points = prepared[0]
-    for outcome, chance in branches.paths(lambda noise: argmin.solve(how, points, certifier, noise)):
+    for outcome, chance in branches.paths(
+        lambda noise: argmin.solve(how, points, certifier, noise)
+    ):
         assert outcome is not None
         total[outcome] = total.get(outcome, 0.0) + chance
     assert 1 - sum(total.values()) < 1e-4
@@ -341,16 +413,24 @@ def worst_ratio(laws: Sequence[dict[Any, float]]) -> float:
 
 
 def argmin_row(noise_on: str, weight: int, gap: int, epsilon: Fraction = Fraction(2)) -> Row:
-    """Pure epsilon, the order infinity, under adversarial ties: they may fall one way on a table and the other way on its neighbour."""
+    """Pure epsilon, the order infinity, under adversarial ties: they may fall one way on a table
+    and the other way on its neighbour.
+    """
     width = 1 if noise_on == "features" else None
     of = Conjunctions(attributes=1, signed=False, width=width)
     settings = {"epsilon": epsilon, "weight": weight, "gap": gap, "noise_on": noise_on}
-    laws = [argmin_law(meter_on(rows), LABELLED, of, Adversary(last, gap), **settings) for rows in CLEAR for last in (False, True)]
+    laws = [
+        argmin_law(meter_on(rows), LABELLED, of, Adversary(last, gap), **settings)
+        for rows in CLEAR
+        for last in (False, True)
+    ]
     used = worst_ratio(laws) / float(epsilon)
     tight = 0.9
     held = tight < used <= 1 + 1e-3
     said = (
-        f"log-ratio of {used:.4f} of epsilon, under adversarial ties" if held else f"the log-ratio is {used:.3f} times the epsilon charged"
+        f"log-ratio of {used:.4f} of epsilon, under adversarial ties"
+        if held
+        else f"the log-ratio is {used:.3f} times the epsilon charged"
     )
     return Row(
         kind="law", subject=f"argmin, noise on {noise_on}, gap {gap}", relation=str(REPLACE), pair="every neighbour of a tiny table",
@@ -359,7 +439,9 @@ def argmin_row(noise_on: str, weight: int, gap: int, epsilon: Fraction = Fractio
 
 
 class OnlyBlocks(Noise):
-    """Branches for the order of the rows, the count of blocks and the choice among them; solvers get no noise at all."""
+    """Branches for the order of the rows, the count of blocks and the choice among them; solvers
+    get no noise at all.
+    """
 
     def __init__(self, noise: Noise, scale: Fraction) -> None:
         super().__init__()
@@ -369,19 +451,29 @@ class OnlyBlocks(Noise):
         return self._plain.below(bound)
 
     def laplace(self, size: int, scale: Fraction) -> np.ndarray:
-        return self._plain.laplace(size, scale) if scale == self._scale else np.zeros(size, np.int64)
+        return (
+            self._plain.laplace(size, scale) if scale == self._scale else np.zeros(size, np.int64)
+        )
 
 
-def toy_plan(rows: int, blocks: int, inner: Fraction = Fraction(1, 2), inner_delta: Fraction = Fraction(1, 4)) -> BlockPlan:
-    """So few blocks, one run in each, that every path can be followed; too few for a promise, which is not what is looked at."""
+def toy_plan(
+    rows: int, blocks: int, inner: Fraction = Fraction(1, 2), inner_delta: Fraction = Fraction(1, 4)
+) -> BlockPlan:
+    """So few blocks, one run in each, that every path can be followed; too few for a promise, which
+    is not what is looked at.
+    """
     return BlockPlan(
         rows=rows, epsilon=Fraction(2), delta=Fraction(1, 2), inner=inner, inner_delta=inner_delta,
         blocks=blocks, runs=1, block_rows=rows // blocks, run_epsilon=Fraction(1),
     )  # fmt: skip
 
 
-def blocks_law(source: MemorySource, task: Task, of: RuleClass, plan: BlockPlan, certifier: Certifier) -> dict[Rule | None, float]:
-    """The law of what ``Meter.argmin_in_blocks`` returns: over the order of the rows and the noise on the count, none for solvers."""
+def blocks_law(
+    source: MemorySource, task: Task, of: RuleClass, plan: BlockPlan, certifier: Certifier
+) -> dict[Rule | None, float]:
+    """The law of what ``Meter.argmin_in_blocks`` returns: over the order of the rows and the noise
+    on the count, none for solvers.
+    """
 
     def run(noise: Noise) -> Rule | None:
         meter = meter_on(np.zeros(0), noise=OnlyBlocks(noise, 1 / plan.inner), source=source)
@@ -396,7 +488,9 @@ def blocks_law(source: MemorySource, task: Task, of: RuleClass, plan: BlockPlan,
 
 @dataclass(frozen=True)
 class Failing(Certifier):
-    """Fails on every block that holds a row which ought to get a yes, as an adversary would have it."""
+    """Fails on every block that holds a row which ought to get a yes, as an adversary would have
+    it.
+    """
 
     name: ClassVar[str] = "failing"
     condition: ClassVar[str | None] = None
@@ -409,15 +503,21 @@ class Failing(Certifier):
 
 
 def blocks_row() -> Row:
-    """None, or a rule: one row decides whether its block passes, and the count of blocks that passed pays for that with ``inner``."""
+    """None, or a rule: one row decides whether its block passes, and the count of blocks that
+    passed pays for that with ``inner``.
+    """
     plan, of = toy_plan(3, 3), Conjunctions(attributes=1, signed=False)
     tables = [np.array([[0, 0], [0, 0], record]) for record in RECORDS]
-    found = [blocks_law(MemorySource(table, TINY), LABELLED, of, plan, Failing()) for table in tables]
+    found = [
+        blocks_law(MemorySource(table, TINY), LABELLED, of, plan, Failing()) for table in tables
+    ]
     laws = [{"none": law.get(None, 0.0), "a rule": 1 - law.get(None, 0.0)} for law in found]
     used = worst_ratio(laws) / float(plan.inner)
     held = 0.99 < used <= 1 + 1e-3
     said = (
-        f"log-ratio of {used:.4f} of what the count of blocks costs" if held else f"the count of blocks tells {used:.3f} times its epsilon"
+        f"log-ratio of {used:.4f} of what the count of blocks costs"
+        if held
+        else f"the count of blocks tells {used:.3f} times its epsilon"
     )
     return Row(
         kind="law", subject="argmin_in_blocks, none or a rule", relation=str(REPLACE), pair="every neighbour of a tiny table",
@@ -429,9 +529,14 @@ def checks() -> list[tuple[str, Callable[[], Row]]]:
     """Every law, by name; each gives its row when it is called."""
     found: list[tuple[str, Callable[[], Row]]] = []
     for law in LAWS:
-        found.extend((f"{law.subject}, {relation}", partial(check_law, law, relation)) for relation in law.relations)
+        found.extend(
+            (f"{law.subject}, {relation}", partial(check_law, law, relation))
+            for relation in law.relations
+        )
     found.extend((slots.subject, partial(resample_law, slots)) for slots in SLOTS)
     for noise_on, weight, gap in (("separators", 1, 0), ("features", 1, 0), ("separators", 1, 1)):
-        found.append((f"argmin on {noise_on}, gap {gap}", partial(argmin_row, noise_on, weight, gap)))
+        found.append(
+            (f"argmin on {noise_on}, gap {gap}", partial(argmin_row, noise_on, weight, gap))
+        )
     found.append(("argmin_in_blocks, none or a rule", blocks_row))
     return found

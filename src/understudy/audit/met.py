@@ -1,7 +1,9 @@
-"""What met noise: an exact value of the table, and the noise that it got. Two of them, of neighbouring tables, can be compared.
+"""What met noise: an exact value of the table, and the noise that it got. Two of them, of
+neighbouring tables, can be compared.
 
-``same`` asks whether the noise was of the same kind and size: that is public, so it must be. ``rho`` is what a movement as large as the one
-that was measured would cost at the noise that was asked for, by the proofs in PROOFS.md; ``renyi`` is how far apart the two laws are.
+``same`` asks whether the noise was of the same kind and size: that is public, so it must be.
+``rho`` is what a movement as large as the one that was measured would cost at the noise that was
+asked for, by the proofs in PROOFS.md; ``renyi`` is how far apart the two laws are.
 """
 
 from __future__ import annotations
@@ -56,7 +58,10 @@ class Gaussian(Met):
         return self.l2_squared(other) / (2 * self.sigma**2)
 
     def renyi(self, other: Gaussian, order: float) -> float:
-        return sum(gaussian_renyi(float(self.sigma), int(b) - int(a), order) for a, b in zip(self.exact, other.exact, strict=True))
+        return sum(
+            gaussian_renyi(float(self.sigma), int(b) - int(a), order)
+            for a, b in zip(self.exact, other.exact, strict=True)
+        )
 
 
 @dataclass(frozen=True)
@@ -82,10 +87,16 @@ class Laplace(Met):
         return self.scale, self.exact.shape
 
     def rho(self, other: Laplace) -> Fraction:
-        return (sum(abs(int(a) - int(b)) for a, b in zip(self.exact, other.exact, strict=True)) / self.scale) ** 2 / 2
+        return (
+            sum(abs(int(a) - int(b)) for a, b in zip(self.exact, other.exact, strict=True))
+            / self.scale
+        ) ** 2 / 2
 
     def renyi(self, other: Laplace, order: float) -> float:
-        return sum(laplace_renyi(float(self.scale), int(b) - int(a), order) for a, b in zip(self.exact, other.exact, strict=True))
+        return sum(
+            laplace_renyi(float(self.scale), int(b) - int(a), order)
+            for a, b in zip(self.exact, other.exact, strict=True)
+        )
 
 
 @dataclass(frozen=True)
@@ -106,7 +117,9 @@ class Drawn(Met):
         return int(np.abs(self._clipped - other._clipped).max())
 
     def shift(self, other: Drawn) -> Fraction:
-        """How far the log of a weight moved (PROOFS.md, N4); worked out here, since what the table says of itself is what is audited."""
+        """How far the log of a weight moved (PROOFS.md, N4); worked out here, since what the table
+        says of itself is what is audited.
+        """
         return self.table.kappa * self.moved(other) + TABLE_ERROR
 
     def rho(self, other: Drawn) -> Fraction:
@@ -162,7 +175,9 @@ class Least(Met):
 
 @dataclass(frozen=True)
 class Coins(Met):
-    """Slots that are each kept with probability exp(-exponent), and what replaces those that are not."""
+    """Slots that are each kept with probability exp(-exponent), and what replaces those that are
+    not.
+    """
 
     exponents: tuple[Fraction, ...] = field(repr=False)
     fresh: Drawn
@@ -180,7 +195,9 @@ class Coins(Met):
         total = 0.0
         for x, y in zip(map(float, self.exponents), map(float, other.exponents), strict=True):
             keep = -order * x - (1 - order) * y
-            drop = order * math.log(-math.expm1(-x)) + (1 - order) * math.log(-math.expm1(-y)) + fresh
+            drop = (
+                order * math.log(-math.expm1(-x)) + (1 - order) * math.log(-math.expm1(-y)) + fresh
+            )
             total += float(np.logaddexp(keep, drop)) / (order - 1)
         return total
 
@@ -204,4 +221,7 @@ class Solved(Met):
         return (shift * self.how.slots / self.scale) ** 2 / 2
 
     def _values(self) -> list[int]:
-        return [int(self.points.cost[self.how.of.predict(rule, self.points.bits)].sum()) for rule in self.how.of.rules()]
+        return [
+            int(self.points.cost[self.how.of.predict(rule, self.points.bits)].sum())
+            for rule in self.how.of.rules()
+        ]

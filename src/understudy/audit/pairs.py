@@ -1,4 +1,6 @@
-"""Invented neighbouring tables: small, skewed, and some with the one person who differs where it shows most."""
+"""Invented neighbouring tables: small, skewed, and some with the one person who differs where it
+shows most.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def pairs(count: int, relation: Neighbours, seed: int) -> Iterator[Pair]:
     for i in range(count):
         sizes = rng.integers(2, 4, int(rng.integers(3, 5)))
         schema = Schema.from_domain({f"c{j}": int(size) for j, size in enumerate(sizes)})
-        rows = np.minimum(rng.geometric(0.6, (int(rng.integers(12, 40)), len(sizes))) - 1, sizes - 1)
+        rows = np.minimum(
+            rng.geometric(0.6, (int(rng.integers(12, 40)), len(sizes))) - 1, sizes - 1
+        )
         placed = PLACED[i % len(PLACED)]
         here, record = _placed(rows, sizes, placed, rng)
         if relation is Neighbours.REPLACE_ONE:
@@ -42,7 +46,9 @@ def pairs(count: int, relation: Neighbours, seed: int) -> Iterator[Pair]:
         yield Pair(placed, schema, relation, *both)
 
 
-def _placed(rows: np.ndarray, sizes: np.ndarray, placed: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _placed(
+    rows: np.ndarray, sizes: np.ndarray, placed: str, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """(the table with the person who differs in front, who replaces them)."""
     record = rng.integers(0, sizes)
     if placed == "alone in each cell":

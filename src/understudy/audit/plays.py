@@ -1,4 +1,6 @@
-"""A whole release of an invented table as the front door makes it: COUNT if n is private, PLAY, make ROWS, CERTIFY."""
+"""A whole release of an invented table as the front door makes it: COUNT if n is private, PLAY,
+make ROWS, CERTIFY.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from understudy.queries.workload import Workload
 from understudy.schema import Schema
 from understudy.sources.memory import MemorySource
 
-# How long a network trains and how many records answer a round change nothing that is charged: short plays audit the same verbs.
+# How long a network trains and how many records answer a round change nothing that is charged:
+# short plays audit the same verbs.
 SHORT: dict[str, dict[str, Any]] = {
     "dqrs": {"rounds": 6, "samples": 2, "step": 0.4},
     "gan-logistic-experimental": {"steps": 2, "rounds": 2},
@@ -32,13 +35,17 @@ SHORT: dict[str, dict[str, Any]] = {
     "rap": {"steps": 20, "relaxed_rows": 20},
     "projection": {"steps": 20, "relaxed_rows": 20},
 }
-# The noise of its verb is part of an objective and never added to an exact value that a replay could compare (tests/test_logistic.py
-# has the law of that verb).
+# The noise of its verb is part of an objective and never added to an exact value that a replay
+# could compare (tests/test_logistic.py has the law of that verb).
 UNREPLAYED = ("gan-logistic-experimental",)
 # Another way through a mechanism that asks for other verbs.
 VARIANTS: dict[str, tuple[str, dict[str, Any], tuple[Neighbours, ...]]] = {
     "arp, adaptive": ("arp", {"adaptive": True, "rounds": 4}, tuple(Neighbours)),
-    "oraclequery, rspm": ("oraclequery", {"samples": 5, "rounds": 4, "learner": "rspm"}, (Neighbours.REPLACE_ONE,)),
+    "oraclequery, rspm": (
+        "oraclequery",
+        {"samples": 5, "rounds": 4, "learner": "rspm"},
+        (Neighbours.REPLACE_ONE,),
+    ),
 }
 
 
@@ -54,8 +61,13 @@ class Subject:
 def subjects(only: str | None = None) -> list[Subject]:
     """All mechanisms that are installed, or one of them with its variants."""
     kinds = available_mechanisms()
-    found = [Subject(name, kind(**SHORT.get(name, {})), kind.relations) for name, kind in kinds.items()]
-    found += [Subject(label, kinds[name](**parameters), relations) for label, (name, parameters, relations) in VARIANTS.items()]
+    found = [
+        Subject(name, kind(**SHORT.get(name, {})), kind.relations) for name, kind in kinds.items()
+    ]
+    found += [
+        Subject(label, kinds[name](**parameters), relations)
+        for label, (name, parameters, relations) in VARIANTS.items()
+    ]
     return [subject for subject in found if only is None or subject.mechanism.name == only]
 
 
@@ -90,7 +102,15 @@ def release(
     subject.mechanism.check(brief)
     chosen, allowed = subject.mechanism.settled(brief, Budget.zcdp(rho), rho - certify, public)
     source = source or MemorySource(rows, schema)
-    meter = Meter(source, neighbours=relation, ledger=ProcessLedger(), play=allowed, certify=certify, label="audit", noise=noise)
+    meter = Meter(
+        source,
+        neighbours=relation,
+        ledger=ProcessLedger(),
+        play=allowed,
+        certify=certify,
+        label="audit",
+        noise=noise,
+    )
     watched, rng = watch(meter), np.random.default_rng(seed)
     if relation is Neighbours.ADD_REMOVE_ONE:
         watched.release_total(rho=watched.left * TOTAL_SHARE)

@@ -17,7 +17,8 @@ class Row:
         subject: the mechanism or the verb.
         relation: which neighbours.
         pair: which tables, in a few words.
-        unit: what ``claimed`` and ``found`` are: ``of the charge`` (1 is all of it) or ``epsilon at delta ...``.
+        unit: what ``claimed`` and ``found`` are: ``of the charge`` (1 is all of it) or ``epsilon at
+            delta ...``.
         claimed: no more than this was promised.
         found: so much of it was seen: the most, or a lower bound that holds with 99.9% confidence.
         runs: how many pairs, neighbours or draws that rests on.

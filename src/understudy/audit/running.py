@@ -1,4 +1,6 @@
-"""The whole audit: which checks there are, and running them in a few processes that talk in lines of JSON."""
+"""The whole audit: which checks there are, and running them in a few processes that talk in lines
+of JSON.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,19 @@ class Check:
 def plan(mechanism: str | None = None, quick: bool = False) -> list[Check]:
     """Every check, the longest first; of one mechanism, only what is about it."""
     if mechanism is not None and mechanism not in available_mechanisms():
-        raise ParameterError(f"There is no mechanism {mechanism!r}; 'understudy mechanisms' lists them.")
+        raise ParameterError(
+            f"There is no mechanism {mechanism!r}; 'understudy mechanisms' lists them."
+        )
     chosen, epsilons = subjects(mechanism), EPSILONS[1:2] if quick else EPSILONS
-    pairs, draws, seconds = (QUICK_PAIRS, QUICK_DRAWS, QUICK_SECONDS) if quick else (PAIRS, DRAWS, SECONDS)
+    pairs, draws, seconds = (
+        (QUICK_PAIRS, QUICK_DRAWS, QUICK_SECONDS) if quick else (PAIRS, DRAWS, SECONDS)
+    )
     replayed = [s for s in chosen if s.label not in UNREPLAYED]
-    found = [Check(f"replay {s.label}", partial(replay, s, r, pairs // len(s.relations))) for s in replayed for r in s.relations]
+    found = [
+        Check(f"replay {s.label}", partial(replay, s, r, pairs // len(s.relations)))
+        for s in replayed
+        for r in s.relations
+    ]
     found += [
         Check(f"statistical {s.label}", partial(mechanism_row, s, p, e, seconds))
         for s in chosen
@@ -74,17 +84,32 @@ def perform(check: Check) -> Row:
 def _lost(check: Check, said: str) -> Row:
     """A check that gave no row of its own: that is no proof of anything, so it counts as a breach."""
     kind, _, subject = check.name.partition(" ")
-    return Row(kind=kind, subject=subject, relation="", pair="", unit="", claimed=0.0, found=0.0, runs=0, held=False, said=said)
+    return Row(
+        kind=kind,
+        subject=subject,
+        relation="",
+        pair="",
+        unit="",
+        claimed=0.0,
+        found=0.0,
+        runs=0,
+        held=False,
+        said=said,
+    )
 
 
-def run(mechanism: str | None = None, quick: bool = False, processes: int = 2) -> Iterator[tuple[int, Row]]:
+def run(
+    mechanism: str | None = None, quick: bool = False, processes: int = 2
+) -> Iterator[tuple[int, Row]]:
     """(place in the plan, row), as they come, from so many processes of this same build."""
     checks = plan(mechanism, quick)
     left: queue.SimpleQueue[int] = queue.SimpleQueue()
     for i in range(len(checks)):
         left.put(i)
     done: queue.SimpleQueue[tuple[int, Row] | None] = queue.SimpleQueue()
-    workers = [_Worker(mechanism, quick, checks, left, done) for _ in range(min(processes, len(checks)))]
+    workers = [
+        _Worker(mechanism, quick, checks, left, done) for _ in range(min(processes, len(checks)))
+    ]
     try:
         working = len(workers)
         while working:
@@ -112,7 +137,9 @@ class _Worker:
         self._checks, self._left, self._done = checks, left, done
         request = json.dumps({"mechanism": mechanism, "quick": quick})
         command = [sys.executable, "-P", "-m", "understudy.audit", request]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603
+        self._process = subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         threading.Thread(target=self._work, daemon=True).start()
 
     def _work(self) -> None:

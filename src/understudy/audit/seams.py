@@ -1,7 +1,8 @@
-"""Where the meter hands exact values to its samplers: for the length of a ``with``, somebody else may stand there.
+"""Where the meter hands exact values to its samplers: for the length of a ``with``, somebody else
+may stand there.
 
-These are the names that ``privacy/meter.py`` calls and that take exact values: anybody who stands in for one sees them. That is why
-the fence lets nobody but the audit import this room.
+These are the names that ``privacy/meter.py`` calls and that take exact values: anybody who stands
+in for one sees them. That is why the fence lets nobody but the audit import this room.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""A meter that is watched: every call of a verb, what it charged, what met noise in it, and what it gave.
+"""A meter that is watched: every call of a verb, what it charged, what met noise in it, and what it
+gave.
 
-A :class:`Watched` stands where a meter stands. With a ``script``, the calls of an earlier run, it replays: each verb runs on its own
-table, and gives what the script says it gave, so that whoever plays sees the same released values and must do the same.
+A :class:`Watched` stands where a meter stands. With a ``script``, the calls of an earlier run, it
+replays: each verb runs on its own table, and gives what the script says it gave, so that whoever
+plays sees the same released values and must do the same.
 """
 
 from __future__ import annotations
@@ -19,7 +21,16 @@ from understudy.audit.met import Above, Coins, Drawn, Gaussian, Laplace, Least, 
 from understudy.audit.seams import standing_in
 from understudy.learning.base import Points
 from understudy.learning.certifiers import Certifier
-from understudy.privacy import Certificate, Measurement, Meter, Residual, argmin, exponential, softmin, wide
+from understudy.privacy import (
+    Certificate,
+    Measurement,
+    Meter,
+    Residual,
+    argmin,
+    exponential,
+    softmin,
+    wide,
+)
 from understudy.privacy import events as ev
 from understudy.privacy.argmin import Perturbation
 from understudy.privacy.exponential import ScoreTable
@@ -32,7 +43,9 @@ class Differs(Exception):
 
 
 class Ear(Noise):
-    """Noise as ever, and a note of what was asked for. Noise that no verb is known to ask for is refused, never guessed."""
+    """Noise as ever, and a note of what was asked for. Noise that no verb is known to ask for is
+    refused, never guessed.
+    """
 
     def __init__(self, noise: Noise | None = None) -> None:
         super().__init__()
@@ -41,7 +54,9 @@ class Ear(Noise):
         self.start()
 
     def start(self, coins: Sequence[bool] = (), total: tuple[int, int] | None = None) -> None:
-        """Before a verb. A replay gives the coins of the first run, and (number of rows, what to release for it)."""
+        """Before a verb. A replay gives the coins of the first run, and (number of rows, what to
+        release for it).
+        """
         self.met: list[Met] = []
         self.added: list[tuple[type[Gaussian] | type[Laplace], Fraction, np.ndarray]] = []
         self.tossed: list[tuple[Fraction, bool]] = []
@@ -67,17 +82,34 @@ class Ear(Noise):
         return kept
 
     def below(self, bound: int) -> int:
-        raise Differs("a verb asks for plain random numbers, which this audit does not know how to judge")
+        raise Differs(
+            "a verb asks for plain random numbers, which this audit does not know how to judge"
+        )
 
     def uniform(self, size: int, bound: int) -> np.ndarray:
-        raise Differs("a verb asks for plain random numbers, which this audit does not know how to judge")
+        raise Differs(
+            "a verb asks for plain random numbers, which this audit does not know how to judge"
+        )
 
     # ------------------------------------------------------------------ where exact values are handed over
 
     def seams(self) -> dict[str, Callable[..., Any]]:
-        return {"draw": self._draw, "draw_least": self._draw_least, "noisy_above": self._noisy_above, "solve": self._solve}
+        return {
+            "draw": self._draw,
+            "draw_least": self._draw_least,
+            "noisy_above": self._noisy_above,
+            "solve": self._solve,
+        }
 
-    def _draw(self, noise: Noise, scores: np.ndarray, table: ScoreTable, draws: int, *, distinct: bool = False) -> np.ndarray:
+    def _draw(
+        self,
+        noise: Noise,
+        scores: np.ndarray,
+        table: ScoreTable,
+        draws: int,
+        *,
+        distinct: bool = False,
+    ) -> np.ndarray:
         drawn = Drawn(np.array(scores), table, draws, distinct)
         self.met.append(Coins(tuple(x for x, _ in self.tossed), drawn) if self.tossed else drawn)
         return exponential.draw(self._plain, scores, table, draws, distinct=distinct)
@@ -86,7 +118,9 @@ class Ear(Noise):
         self.met.append(Least(np.array(costs), kappa))
         return softmin.draw_least(self._plain, costs, kappa)
 
-    def _noisy_above(self, noise: Noise, counts: Counts, sigma: Fraction, threshold: int) -> tuple[np.ndarray, np.ndarray]:
+    def _noisy_above(
+        self, noise: Noise, counts: Counts, sigma: Fraction, threshold: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         self.met.append(Above(np.array(counts.dense()), sigma, threshold))
         return wide.noisy_above(self._plain, counts, sigma, threshold)
 
@@ -97,11 +131,16 @@ class Ear(Noise):
         return rule
 
     def heard(self, given: Any) -> tuple[Met, ...]:
-        """What met noise in the verb that just gave this: of sums, the exact part is what is left without the noise."""
+        """What met noise in the verb that just gave this: of sums, the exact part is what is left
+        without the noise.
+        """
         sums = _sums(given)
         if len(sums) != len(self.added):
             raise Differs("a verb gives other numbers than those that it drew noise for")
-        found = [kind(total - drawn, width) for total, (kind, width, drawn) in zip(sums, self.added, strict=True)]
+        found = [
+            kind(total - drawn, width)
+            for total, (kind, width, drawn) in zip(sums, self.added, strict=True)
+        ]
         return (*found, *self.met)
 
 
@@ -122,14 +161,17 @@ class _Asked(Noise):
 
 
 def _sums(given: Any) -> list[np.ndarray]:
-    """The released numbers that are an exact value plus noise, in the order in which the noise was drawn."""
+    """The released numbers that are an exact value plus noise, in the order in which the noise was
+    drawn.
+    """
     if isinstance(given, Measurement):
         return [given.counts] if given.keys is None else []
     if isinstance(given, Residual):
         return [given.counts]
     if isinstance(given, Certificate):
         return [np.asarray([given.noisy_largest_error], np.int64)]
-    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Fraction):  # mistakes, and their scale
+    # mistakes, and their scale
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Fraction):
         return [np.asarray([given[0]], np.int64)]
     return [array for one in given for array in _sums(one)] if isinstance(given, list) else []
 
@@ -149,7 +191,9 @@ class Call:
 class Watched:
     """Stands where a meter stands."""
 
-    def __init__(self, meter: Meter, ear: Ear, rows: int, script: Sequence[Call] | None = None) -> None:
+    def __init__(
+        self, meter: Meter, ear: Ear, rows: int, script: Sequence[Call] | None = None
+    ) -> None:
         self.__meter, self.__ear, self.__rows, self.__script = meter, ear, rows, script
         self.calls: list[Call] = []
 
@@ -166,7 +210,11 @@ class Watched:
             if len(self.calls) >= len(script):
                 raise Differs(f"{name} is one more call than on the other table")
             first = script[len(self.calls)]
-        total = (self.__rows, int(first.given.counts[0])) if first is not None and name == first.verb == "release_total" else None
+        total = (
+            (self.__rows, int(first.given.counts[0]))
+            if first is not None and name == first.verb == "release_total"
+            else None
+        )
         ear.start(() if first is None else first.coins, total)
         with standing_in(**ear.seams()):
             given = verb(*args, **settings)
@@ -197,5 +245,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(plain(one) for one in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return type(value).__name__, tuple(plain(getattr(value, f.name)) for f in dataclasses.fields(value))
+        return type(value).__name__, tuple(
+            plain(getattr(value, f.name)) for f in dataclasses.fields(value)
+        )
     return value

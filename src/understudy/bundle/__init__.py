@@ -1,4 +1,6 @@
-"""Room 8: the bundle anybody can open, trust and check: rows, answers, certificate, manifest, report."""
+"""Room 8: the bundle anybody can open, trust and check: rows, answers, certificate, manifest,
+report.
+"""
 
 from understudy.bundle.answers import Answers
 from understudy.bundle.release import Release

@@ -19,9 +19,9 @@ from understudy.tally import CodedRows, Counts
 class Answers(Mapping[Any, np.ndarray]):
     """The share of released rows that satisfies each query, batch by batch.
 
-    ``answers["age", "sex"]`` is a marginal as an array with one axis per column, in the order in which they
-    are named; ``answers[i]`` the i-th batch; ``numpy.asarray(answers)`` all queries in the workload's order; ``to_arrow()`` a table of
-    the answers that are not zero, in words.
+    ``answers["age", "sex"]`` is a marginal as an array with one axis per column, in the order in
+    which they are named; ``answers[i]`` the i-th batch; ``numpy.asarray(answers)`` all queries in
+    the workload's order; ``to_arrow()`` a table of the answers that are not zero, in words.
     """
 
     def __init__(self, workload: Workload, codes: np.ndarray) -> None:
@@ -31,7 +31,11 @@ class Answers(Mapping[Any, np.ndarray]):
 
     @cached_property
     def _by_name(self) -> dict[tuple[str, ...], int]:
-        return {part.names(self.workload.schema): i for i, part in enumerate(self.workload) if isinstance(part, Marginal)}
+        return {
+            part.names(self.workload.schema): i
+            for i, part in enumerate(self.workload)
+            if isinstance(part, Marginal)
+        }
 
     def __getitem__(self, key: Any) -> np.ndarray:
         if isinstance(key, (int, np.integer)):
@@ -39,9 +43,18 @@ class Answers(Mapping[Any, np.ndarray]):
             if not 0 <= at < len(self.counts):
                 raise KeyError(key)
         else:
-            names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, (tuple, list)) else (key,)
+            names = (
+                (key,)
+                if isinstance(key, str)
+                else tuple(key)
+                if isinstance(key, (tuple, list))
+                else (key,)
+            )
             if not all(isinstance(name, str) for name in names):
-                raise WorkloadError("The workload has no marginal of that name: no column has a name that is no text.")
+                raise WorkloadError(
+                    "The workload has no marginal of that name: no column has a name that is no"
+                    " text."
+                )
             if names not in self._by_name:
                 return self._turned(names)
             at = self._by_name[names]
@@ -62,10 +75,16 @@ class Answers(Mapping[Any, np.ndarray]):
             raise WorkloadError(f"{lacks}. {unknown}") from None
         if len(set(names)) < len(names):
             raise WorkloadError(f"{lacks}: a column is named twice.")
-        raise WorkloadError(f"{lacks}; ask for a workload that has it, as in rel.answers('{max(1, len(names))}-way').")
+        raise WorkloadError(
+            f"{lacks}; ask for a workload that has it, as in"
+            f" rel.answers('{max(1, len(names))}-way')."
+        )
 
     def __repr__(self) -> str:
-        return f"<Answers to {self.workload.size:,} queries in {len(self)} batches, from {self.rows:,} rows>"
+        return (
+            f"<Answers to {self.workload.size:,} queries in {len(self)} batches, from {self.rows:,}"
+            " rows>"
+        )
 
     def __iter__(self) -> Iterator[Any]:
         for i, part in enumerate(self.workload):
@@ -88,7 +107,9 @@ class Answers(Mapping[Any, np.ndarray]):
             values.append(counts.values[at])
         arrays = [np.concatenate(x) for x in (batches, queries, values)]
         shares = arrays[2] / self.rows
-        return pa.table({"batch": arrays[0], "query": arrays[1], "count": arrays[2], "share": shares})
+        return pa.table(
+            {"batch": arrays[0], "query": arrays[1], "count": arrays[2], "share": shares}
+        )
 
     def to_arrow(self) -> pa.Table:
         """Every answer that is not zero, with the query in words."""

@@ -1,7 +1,9 @@
-"""An audit of the software, kept beside the files of a release: what it says, and what can be checked of it.
+"""An audit of the software, kept beside the files of a release: what it says, and what can be
+checked of it.
 
-It is a statement by whoever attached it, not a signature: somebody who rewrites all of it consistently is not found out. What
-is noticed is an audit of another version, one made for another release, and one that was changed by hand.
+It is a statement by whoever attached it, not a signature: somebody who rewrites all of it
+consistently is not found out. What is noticed is an audit of another version, one made for another
+release, and one that was changed by hand.
 """
 
 from __future__ import annotations
@@ -20,10 +22,15 @@ from understudy.errors import BundleError
 
 ATTACHMENT = "audit.json"
 FORMAT = 1
-SAYS = "An audit of the software build, not of this release's rows; a statement by whoever attached it, not a signature."
+SAYS = (
+    "An audit of the software build, not of this release's rows; a statement by whoever attached"
+    " it, not a signature."
+)
 
 
-def statement(rows: Sequence[Mapping[str, Any]], *, quick: bool, mechanism: str | None) -> dict[str, Any]:
+def statement(
+    rows: Sequence[Mapping[str, Any]], *, quick: bool, mechanism: str | None
+) -> dict[str, Any]:
     """What an audit found, with everything that it depends on."""
     return {
         "format": FORMAT,
@@ -31,7 +38,10 @@ def statement(rows: Sequence[Mapping[str, Any]], *, quick: bool, mechanism: str 
         "made_by": f"understudy {version('understudy')}",
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "source_sha256": source_digest(),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "numba")}},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("numpy", "numba")},
+        },
         "platform": platform.platform(),
         "quick": quick,
         "mechanism": mechanism,
@@ -42,21 +52,34 @@ def statement(rows: Sequence[Mapping[str, Any]], *, quick: bool, mechanism: str 
 
 
 def source_digest() -> str:
-    """One hash of all source files of the installed package: which build it was, beyond its version."""
+    """One hash of all source files of the installed package: which build it was, beyond its
+    version.
+    """
     root, total = Path(__file__).resolve().parents[1], hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
-        total.update(f"{file.relative_to(root).as_posix()}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
+        total.update(
+            f"{file.relative_to(root).as_posix()}\n".encode()
+            + hashlib.sha256(file.read_bytes()).digest()
+        )
     return total.hexdigest()
 
 
 def check_can_attach(place: Path, mechanism: str | None) -> None:
-    """Refuse, before a long audit, a folder that is no release of this same version, or by another mechanism than the audited one."""
+    """Refuse, before a long audit, a folder that is no release of this same version, or by another
+    mechanism than the audited one.
+    """
     manifest = read_manifest(place)
     made_by, used = manifest.get("made_by"), _mechanism(manifest)
     if mechanism is not None and mechanism != used:
-        raise BundleError(f"The release in {str(place)!r} was made with {used}; an audit of {mechanism} would say nothing about it.")
+        raise BundleError(
+            f"The release in {str(place)!r} was made with {used}; an audit of {mechanism} would say"
+            " nothing about it."
+        )
     if made_by != f"understudy {version('understudy')}":
-        raise BundleError(f"The release in {str(place)!r} was made by {made_by}; an audit of this build would say nothing about it.")
+        raise BundleError(
+            f"The release in {str(place)!r} was made by {made_by}; an audit of this build would say"
+            " nothing about it."
+        )
 
 
 def attach(place: Path, made: Mapping[str, Any]) -> None:
@@ -66,7 +89,9 @@ def attach(place: Path, made: Mapping[str, Any]) -> None:
     try:
         (place / ATTACHMENT).write_text(text + "\n", encoding="utf-8")
     except OSError as problem:
-        raise BundleError(f"The audit could not be written to {str(place)!r} ({problem.strerror}).") from None
+        raise BundleError(
+            f"The audit could not be written to {str(place)!r} ({problem.strerror})."
+        ) from None
 
 
 def check_attachment(place: Path, manifest: Mapping[str, Any]) -> tuple[bool, str]:
@@ -79,19 +104,45 @@ def check_attachment(place: Path, manifest: Mapping[str, Any]) -> tuple[bool, st
         broken = [row for row in rows if row["held"] is not True or not _bears_out(row)]
         if said["format"] != FORMAT or said["sha256"] != _seal(whole) or not rows:
             return False, "the attached audit was changed after it was made"
-        if (said["checks"], said["breaches"]) != (len(rows), sum(row["held"] is not True for row in rows)):
+        if (said["checks"], said["breaches"]) != (
+            len(rows),
+            sum(row["held"] is not True for row in rows),
+        ):
             return False, "the attached audit does not say what its own rows say"
         if said["manifest_sha256"] != _manifest_digest(place):
             return False, "the attached audit was made for another release"
         if said["made_by"] != made_by:
-            return False, f"the attached audit is of {said['made_by']}, and the release was made by {made_by}"
+            return (
+                False,
+                (
+                    f"the attached audit is of {said['made_by']}, and the release was made by"
+                    f" {made_by}"
+                ),
+            )
         if said["mechanism"] not in (None, used):
-            return False, f"the attached audit is of {said['mechanism']}, and the release was made with {used}"
+            return (
+                False,
+                (
+                    f"the attached audit is of {said['mechanism']}, and the release was made with"
+                    f" {used}"
+                ),
+            )
         found = "no breach" if not broken else f"{len(broken)} BREACHES"
         what = " (quick)" if said["quick"] else ""
         what += f" of {said['mechanism']}" if said["mechanism"] else ""
-        text = f"audit attached: {len(rows)} checks{what} on version {made_by.removeprefix('understudy ')}, {found}"
-    except (KeyError, TypeError, AttributeError, RecursionError, OSError, ValueError, ArithmeticError):
+        text = (
+            f"audit attached: {len(rows)} checks{what} on version"
+            f" {made_by.removeprefix('understudy ')}, {found}"
+        )
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        OSError,
+        ValueError,
+        ArithmeticError,
+    ):
         return False, "the attached audit cannot be read"
     return not broken, f"{text}; the audit is of the software build, not of this release's rows"
 
@@ -108,7 +159,9 @@ def _bears_out(row: Mapping[str, Any]) -> bool:
 
 
 def _seal(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(
+        json.dumps(content, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    ).hexdigest()
 
 
 def _manifest_digest(place: Path) -> str:

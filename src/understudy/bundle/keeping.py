@@ -1,4 +1,6 @@
-"""A finished release is not lost for want of a disk: the place is looked at before a budget is spent, and there are others."""
+"""A finished release is not lost for want of a disk: the place is looked at before a budget is
+spent, and there are others.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from understudy.errors import NotSupported, ParameterError, ReleaseFailed, SavedElsewhere, UnderstudyError
+from understudy.errors import (
+    NotSupported,
+    ParameterError,
+    ReleaseFailed,
+    SavedElsewhere,
+    UnderstudyError,
+)
 from understudy.machine import memory_left
 from understudy.paths import state_folder
 from understudy.queries.workload import Workload
@@ -28,7 +36,9 @@ PROBE = b"\0" * 4096  # a disk that is full takes a name and no bytes
 
 @dataclass(frozen=True, kw_only=True)
 class Need:
-    """What making and saving a release takes, in bytes, from public numbers: within a small factor on disk, at least in memory."""
+    """What making and saving a release takes, in bytes, from public numbers: within a small factor
+    on disk, at least in memory.
+    """
 
     disk: int
     memory: int
@@ -38,12 +48,22 @@ class Need:
         """For so many released rows, and a model of so many numbers (0 if none is left)."""
         schema = work.schema
         bits = sum(math.log2(size) for size in schema.shape)
-        drawn = sum(isinstance(column, (Number, Moment)) for column in schema) if schema.pairs is None else 0
+        drawn = (
+            sum(isinstance(column, (Number, Moment)) for column in schema)
+            if schema.pairs is None
+            else 0
+        )
         answers = sum(min(part.size, rows) for part in work)
-        counts = sum(part.size if part.size <= DENSE_CELLS else 2 * min(part.size, rows) for part in work)
+        counts = sum(
+            part.size if part.size <= DENSE_CELLS else 2 * min(part.size, rows) for part in work
+        )
         described = SMALLEST + BATCH_BYTES * len(work) + ANSWER_BYTES * answers + 4 * model_numbers
-        a_row = 2 * 4 * len(schema) + 8 * drawn  # codes twice, because rows are shuffled, and values inside bins
-        return cls(disk=int(described + rows * (2 * bits / 8 + DRAWN_BYTES * drawn)), memory=rows * a_row + 8 * counts + 4 * model_numbers)
+        # codes twice, because rows are shuffled, and values inside bins
+        a_row = 2 * 4 * len(schema) + 8 * drawn
+        return cls(
+            disk=int(described + rows * (2 * bits / 8 + DRAWN_BYTES * drawn)),
+            memory=rows * a_row + 8 * counts + 4 * model_numbers,
+        )
 
 
 def check_memory(need: Need) -> None:
@@ -51,8 +71,9 @@ def check_memory(need: Need) -> None:
     left = memory_left()
     if left is not None and need.memory > left:
         raise NotSupported(
-            f"The rows and answers of this release take {_size(need.memory)} of memory or more, and {_size(left)} are left here; "
-            "ask for fewer rows or fewer marginals, or use a larger machine."
+            f"The rows and answers of this release take {_size(need.memory)} of memory or more, and"
+            f" {_size(left)} are left here; ask for fewer rows or fewer marginals, or use a larger"
+            " machine."
         )
 
 
@@ -62,8 +83,9 @@ def check_room(place: Path, need: Need) -> None:
         disk = shutil.disk_usage(_existing(place))
         if need.disk > disk.free and disk.total:  # some file systems have no size to tell
             raise ParameterError(
-                f"The release will take about {_size(need.disk)}, and the disk of {str(place)!r} has {_size(disk.free)} left; "
-                "make room, name another place, or ask for fewer rows."
+                f"The release will take about {_size(need.disk)}, and the disk of {str(place)!r}"
+                f" has {_size(disk.free)} left; make room, name another place, or ask for fewer"
+                " rows."
             )
 
 
@@ -85,7 +107,9 @@ def check_new(place: Path) -> None:
 
 
 def unwritable(place: Path, problem: OSError) -> ParameterError:
-    return ParameterError(f"The folder {str(place)!r} cannot be written ({problem.strerror}); name another one.")
+    return ParameterError(
+        f"The folder {str(place)!r} cannot be written ({problem.strerror}); name another one."
+    )
 
 
 def try_file(file: Path) -> None:
@@ -100,14 +124,26 @@ def try_file(file: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def rescued(save: Callable[[Path], object], target: Path, what: str, problem: Exception) -> UnderstudyError:
-    """Save what could not be saved where it belongs to the first place that takes it; what to raise, which says where it is."""
-    why = str(problem) if isinstance(problem, UnderstudyError) else f"{what} could not be written to {str(target)!r}."
-    why = f"{what} could not be written: memory ran out." if isinstance(problem, MemoryError) else why
+def rescued(
+    save: Callable[[Path], object], target: Path, what: str, problem: Exception
+) -> UnderstudyError:
+    """Save what could not be saved where it belongs to the first place that takes it; what to
+    raise, which says where it is.
+    """
+    why = (
+        str(problem)
+        if isinstance(problem, UnderstudyError)
+        else f"{what} could not be written to {str(target)!r}."
+    )
+    why = (
+        f"{what} could not be written: memory ran out." if isinstance(problem, MemoryError) else why
+    )
     for folder in _places(target):
         with contextlib.suppress(Exception):
             folder.mkdir(parents=True, exist_ok=True)
-            inside = Path(tempfile.mkdtemp(prefix=f"{target.name[:LONGEST_PREFIX]}-kept-", dir=folder))
+            inside = Path(
+                tempfile.mkdtemp(prefix=f"{target.name[:LONGEST_PREFIX]}-kept-", dir=folder)
+            )
             try:
                 save(inside / target.name)
             except BaseException:
@@ -115,8 +151,9 @@ def rescued(save: Callable[[Path], object], target: Path, what: str, problem: Ex
                 raise
             return SavedElsewhere(why, what, inside / target.name)
     return ReleaseFailed(
-        f"{why} No other place took it either: not the folder beside it, nor {str(state_folder())!r}, nor the folder for temporary files. "
-        f"{what} is lost, and its whole budget counts as spent. Make room before you try again."
+        f"{why} No other place took it either: not the folder beside it, nor"
+        f" {str(state_folder())!r}, nor the folder for temporary files. {what} is lost, and its"
+        " whole budget counts as spent. Make room before you try again."
     )
 
 
@@ -131,7 +168,9 @@ def _places(target: Path) -> Iterator[Path]:
 
 
 def _existing(place: Path) -> Path:
-    return next(folder for folder in (place.absolute(), *place.absolute().parents) if folder.exists())
+    return next(
+        folder for folder in (place.absolute(), *place.absolute().parents) if folder.exists()
+    )
 
 
 def _size(count: int) -> str:

@@ -1,7 +1,9 @@
-"""The model of a release, where its mechanism leaves one: a file that runs nothing, and rows drawn from it.
+"""The model of a release, where its mechanism leaves one: a file that runs nothing, and rows drawn
+from it.
 
-The file holds the distribution that was arrived at, one number for each value of each column of each relaxed row. A network's own
-parameters are not kept: nothing was fitted for other random vectors than those it was trained on.
+The file holds the distribution that was arrived at, one number for each value of each column of
+each relaxed row. A network's own parameters are not kept: nothing was fitted for other random
+vectors than those it was trained on.
 """
 
 from __future__ import annotations
@@ -30,12 +32,15 @@ class Sample:
         table: the rows, in the user's own types (an Arrow table).
         codes: the same as codes.
         means: what the condition came to, in the schema's own values; "any row" without one.
-        share: the share of the model's rows for which it holds. Rows are drawn under the condition, so none is thrown away; of rows
-            drawn without it, this share would be kept.
-        carriers: how many of the model's relaxed rows carry it (an effective number); few of them know little about it.
-        doubtful: why the certificate says nothing of the condition: no marginal of the workload holds all its columns, or it is rarer than
-            answers may be off. None otherwise; and even then the certificate bounds shares of all rows. A share among these few may be off
-            by about alpha / ``share`` if a marginal holds the columns of both, and by anything if none does.
+        share: the share of the model's rows for which it holds. Rows are drawn under the condition,
+            so none is thrown away; of rows drawn without it, this share would be kept.
+        carriers: how many of the model's relaxed rows carry it (an effective number); few of them
+            know little about it.
+        doubtful: why the certificate says nothing of the condition: no marginal of the workload
+            holds all its columns, or it is rarer than answers may be off. None otherwise; and even
+            then the certificate bounds shares of all rows. A share among these few may be off by
+            about alpha / ``share`` if a marginal holds the columns of both, and by anything if none
+            does.
     """
 
     table: pa.Table
@@ -46,12 +51,16 @@ class Sample:
     doubtful: str | None
 
     def __repr__(self) -> str:
-        return f"<Sample of {len(self.codes):,} rows: {self.means}; holds for {self.share:.3%} of the model's rows>"
+        return (
+            f"<Sample of {len(self.codes):,} rows: {self.means}; holds for {self.share:.3%} of the"
+            " model's rows>"
+        )
 
 
 def save_model(model: Mixture, file: Path) -> None:
     tensors = {"chances": np.ascontiguousarray(model.chances.values, np.float32)}
-    file.write_bytes(save(tensors, metadata={"schema": model.schema.digest}))  # save_file would let nobody else read it
+    # save_file would let nobody else read it
+    file.write_bytes(save(tensors, metadata={"schema": model.schema.digest}))
 
 
 def load_model(file: Path, schema: Schema) -> Mixture:
@@ -64,10 +73,21 @@ def load_model(file: Path, schema: Schema) -> Mixture:
         raise ValueError("not a safetensors file") from None
     if named.get("schema") != schema.digest:
         raise ValueError("a model of another schema")
-    values, starts = found.get("chances"), np.concatenate([[0], np.cumsum(schema.shape)]).astype(np.int64)
-    if set(found) != {"chances"} or values is None or values.dtype != np.float32 or values.ndim != 2:
+    values = found.get("chances")
+    starts = np.concatenate([[0], np.cumsum(schema.shape)]).astype(np.int64)
+    if (
+        set(found) != {"chances"}
+        or values is None
+        or values.dtype != np.float32
+        or values.ndim != 2
+    ):
         raise ValueError("other tensors than a model's")
-    if values.shape[0] != starts[-1] or not values.shape[1] or not np.isfinite(values).all() or values.min() < 0:
+    if (
+        values.shape[0] != starts[-1]
+        or not values.shape[1]
+        or not np.isfinite(values).all()
+        or values.min() < 0
+    ):
         raise ValueError("chances of another schema")
     sums = np.add.reduceat(values, starts[:-1], axis=0, dtype=np.float64)
     if np.abs(sums - 1).max() > CLOSE:

@@ -22,7 +22,13 @@ from understudy.bundle.codes import coded, uncoded
 from understudy.bundle.keeping import check_new, try_file, unwritable
 from understudy.bundle.model import MODEL_FILE, Sample, load_model, save_model
 from understudy.bundle.remarks import Group, Remark, about_small, remarks, small_groups
-from understudy.errors import BundleError, NotSupported, ParameterError, UnderstudyError, WorkloadError
+from understudy.errors import (
+    BundleError,
+    NotSupported,
+    ParameterError,
+    UnderstudyError,
+    WorkloadError,
+)
 from understudy.paths import as_path
 from understudy.privacy import Certificate, Measurement, Residual
 from understudy.privacy.events import written
@@ -36,7 +42,15 @@ from understudy.tally import CodedRows
 
 FORMAT = 1
 MOST_DRAWN = 2**28  # rows x columns of one sample: a gigabyte
-FILES = ("synthetic.parquet", "codes.parquet", "answers.parquet", "measurements.parquet", "schema.json", "workload.json", "report.html")
+FILES = (
+    "synthetic.parquet",
+    "codes.parquet",
+    "answers.parquet",
+    "measurements.parquet",
+    "schema.json",
+    "workload.json",
+    "report.html",
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,12 +59,13 @@ class Release:
 
     Attributes:
         codes: the rows as codes, one column for each of the schema's.
-        synthetic: the rows, in the user's own types (an Arrow table; ``.to_pandas()``). Of a table of items, pairs (row, item).
+        synthetic: the rows, in the user's own types (an Arrow table; ``.to_pandas()``). Of a table
+            of items, pairs (row, item).
         certificate: how far off the answers to the workload can be.
         manifest: what was done: schema hash, mechanism, budget, every event charged, versions.
         measurements: the noisy counts (and residuals of counts) that the rows were made from.
-        model: the distribution that the rows were drawn from, where the mechanism has one (``generator``, ``querygan``, ``rap``,
-            ``projection``); more rows can be drawn from it.
+        model: the distribution that the rows were drawn from, where the mechanism has one
+            (``generator``, ``querygan``, ``rap``, ``projection``); more rows can be drawn from it.
     """
 
     schema: Schema
@@ -69,7 +84,9 @@ class Release:
 
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:
-        """What its values suggest about how the table was read, such as a column that is mostly MISSING; costs nothing."""
+        """What its values suggest about how the table was read, such as a column that is mostly
+        MISSING; costs nothing.
+        """
         return remarks(self)
 
     @cached_property
@@ -83,8 +100,10 @@ class Release:
         budget = self.manifest["budget"]
         epsilon, delta = (float(written(budget[name])) for name in ("epsilon", "delta"))
         lines = [
-            f"{len(self.codes):,} rows by {self.manifest['mechanism']['name']}, epsilon {epsilon:.4g}, delta {delta:.3g}, "
-            f"{self.manifest['neighbours']}.",
+            (
+                f"{len(self.codes):,} rows by {self.manifest['mechanism']['name']}, epsilon"
+                f" {epsilon:.4g}, delta {delta:.3g}, {self.manifest['neighbours']}."
+            ),
             str(self.certificate),
             about_small(self.small_groups),
             *map(str, self.remarks),
@@ -101,36 +120,48 @@ class Release:
         if isinstance(workload, str):
             workload = Workload.parse(workload, self.schema)
         if not isinstance(workload, Workload) or workload.schema != self.schema:
-            raise WorkloadError("These queries are written for another schema; make them from the release's own (release.schema).")
+            raise WorkloadError(
+                "These queries are written for another schema; make them from the release's own"
+                " (release.schema)."
+            )
         return Answers(workload, self.codes)
 
     def sample(self, rows: int, *, seed: int | None = None) -> Sample:
         """As many new rows as you like from the release's model; they cost no privacy.
 
-        The certificate speaks of the released rows; :meth:`alpha_of` says what it comes to for these.
+        The certificate speaks of the released rows; :meth:`alpha_of` says what it comes to for
+        these.
         """
         if rows is None:
-            raise ParameterError("rows says how many new rows to draw: a whole number of at least 1.")
+            raise ParameterError(
+                "rows says how many new rows to draw: a whole number of at least 1."
+            )
         return self._sampled(None, rows, seed)
 
-    def sample_where(self, condition: str, rows: int | None = None, *, seed: int | None = None) -> Sample:
-        """New rows for which a condition holds, such as ``age < 30 and sex = 'F'``; they cost no privacy.
+    def sample_where(
+        self, condition: str, rows: int | None = None, *, seed: int | None = None
+    ) -> Sample:
+        """New rows for which a condition holds, such as ``age < 30 and sex = 'F'``; they cost no
+        privacy.
 
-        They are drawn from the model under the condition, so that a rare one takes no longer. How much of the model it holds for, and
-        whether that is more than the release can know, is said in the sample.
+        They are drawn from the model under the condition, so that a rare one takes no longer. How
+        much of the model it holds for, and whether that is more than the release can know, is said
+        in the sample.
 
         Args:
             condition: columns beside values, with and, or, not, in (...) and brackets.
-            rows: how many; as many as the condition would find among the released ones, and at least one, if not given.
+            rows: how many; as many as the condition would find among the released ones, and at
+                least one, if not given.
             seed: of the public randomness.
         """
         return self._sampled(Condition.parse(condition, self.schema), rows, seed)
 
     def alpha_of(self, sample: Sample) -> float:
-        """A bound on the largest error of the workload's answers when they are taken from these rows, as sure as the certificate.
+        """A bound on the largest error of the workload's answers when they are taken from these
+        rows, as sure as the certificate.
 
-        It is the certificate's alpha and the largest difference from the released rows' answers, which is public. Only for rows that
-        were drawn without a condition is it a small number.
+        It is the certificate's alpha and the largest difference from the released rows' answers,
+        which is public. Only for rows that were drawn without a condition is it a small number.
         """
         codes = sample.codes if isinstance(sample, Sample) else None
         if (
@@ -142,10 +173,14 @@ class Release:
             or (codes < 0).any()
             or (codes >= self.schema.shape).any()
         ):
-            raise ParameterError("These rows are of another schema than the release's; draw them from this release.")
+            raise ParameterError(
+                "These rows are of another schema than the release's; draw them from this release."
+            )
         drawn = CodedRows(codes.astype(np.int32, copy=False), self.schema.shape)
         gaps = (
-            np.abs(part.counts(drawn).dense() / len(codes) - own.dense() / len(self.codes)).max(initial=0.0)
+            np.abs(part.counts(drawn).dense() / len(codes) - own.dense() / len(self.codes)).max(
+                initial=0.0
+            )
             for part, own in zip(self.workload, self.answers().counts, strict=True)
         )
         return min(1.0, self.certificate.alpha + max(map(float, gaps)))
@@ -154,41 +189,74 @@ class Release:
         if self.model is None:
             name = self.manifest["mechanism"]["name"]
             raise NotSupported(
-                f"A release by {name} holds rows and no model; release with rap, projection, generator or querygan to draw more."
+                f"A release by {name} holds rows and no model; release with rap, projection,"
+                " generator or querygan to draw more."
             )
-        for what, value, least, most in (("rows", rows, 1, MOST_DRAWN // len(self.schema)), ("seed", seed, 0, 2**63 - 1)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most):
+        for what, value, least, most in (
+            ("rows", rows, 1, MOST_DRAWN // len(self.schema)),
+            ("seed", seed, 0, 2**63 - 1),
+        ):
+            if value is not None and (
+                isinstance(value, bool)
+                or not isinstance(value, (int, np.integer))
+                or not least <= value <= most
+            ):
                 raise ParameterError(f"{what} must be a whole number from {least:,} to {most:,}.")
         rng = np.random.default_rng(secure_seed() if seed is None else seed)
         if condition is None:
             assert rows is not None
             codes = self.model.rows(int(rows), rng)
-            return Sample(self.schema.decode(codes, rng), codes, "any row", 1.0, float(self.model.chances.rows), None)
+            return Sample(
+                self.schema.decode(codes, rng),
+                codes,
+                "any row",
+                1.0,
+                float(self.model.chances.rows),
+                None,
+            )
         given = self.model.given(condition)
         codes = given.rows(int(rows or max(1, round(given.share * len(self.codes)))), rng)
         doubtful = self._doubts(condition, given.share)
-        return Sample(self.schema.decode(codes, rng), codes, condition.words, given.share, given.carriers, doubtful)
+        return Sample(
+            self.schema.decode(codes, rng),
+            codes,
+            condition.words,
+            given.share,
+            given.carriers,
+            doubtful,
+        )
 
     def _doubts(self, condition: Condition, share: float) -> str | None:
         """Why a condition is beyond what the certificate speaks of, if it is."""
         asked = {column for box in condition.boxes for column in box}
-        if not any(asked <= set(part.columns) for part in self.workload if isinstance(part, Marginal)):
-            return "No marginal of the workload holds all columns of the condition: how they go together is the model's guess."
+        if not any(
+            asked <= set(part.columns) for part in self.workload if isinstance(part, Marginal)
+        ):
+            return (
+                "No marginal of the workload holds all columns of the condition: how they go"
+                " together is the model's guess."
+            )
         if share <= self.certificate.alpha:
             return (
-                f"The condition holds for {100 * share:.2g}% of the model's rows, and answers may be off by {self.certificate.bound}: "
-                "these rows are mostly the model's guess."
+                f"The condition holds for {100 * share:.2g}% of the model's rows, and answers may"
+                f" be off by {self.certificate.bound}: these rows are mostly the model's guess."
             )
         return None
 
     def to_csr(self) -> Any:
-        """The rows of a table of items as a sparse matrix of SciPy's, rows x items; rows without items are there too."""
+        """The rows of a table of items as a sparse matrix of SciPy's, rows x items; rows without
+        items are there too.
+        """
         if self.schema.pairs is None:
-            raise ParameterError("Only a release of items is a sparse matrix; its rows are in release.synthetic.")
+            raise ParameterError(
+                "Only a release of items is a sparse matrix; its rows are in release.synthetic."
+            )
         try:
             from scipy.sparse import csr_array
         except ImportError:
-            raise NotSupported("A sparse matrix needs SciPy; install it, or use the pairs in release.synthetic.") from None
+            raise NotSupported(
+                "A sparse matrix needs SciPy; install it, or use the pairs in release.synthetic."
+            ) from None
         return csr_array(self.codes.astype(np.bool_))
 
     def save(self, folder: str | Path) -> Path:
@@ -201,7 +269,8 @@ class Release:
             self._write(place, render_report(self))
         except OSError as problem:
             raise BundleError(
-                f"The release could not be written to {str(place)!r} ({problem.strerror or type(problem).__name__})."
+                f"The release could not be written to {str(place)!r}"
+                f" ({problem.strerror or type(problem).__name__})."
             ) from None
         return place
 
@@ -209,9 +278,13 @@ class Release:
         pq.write_table(self.synthetic, place / "synthetic.parquet", compression="zstd")
         pq.write_table(coded(self.codes, self.schema), place / "codes.parquet", compression="zstd")
         pq.write_table(self.answers().occupied(), place / "answers.parquet", compression="zstd")
-        pq.write_table(_measured(self.measurements), place / "measurements.parquet", compression="zstd")
+        pq.write_table(
+            _measured(self.measurements), place / "measurements.parquet", compression="zstd"
+        )
         self.schema.save(place / "schema.json")
-        (place / "workload.json").write_text(json.dumps(self.workload.to_dict(), ensure_ascii=False) + "\n", encoding="utf-8")
+        (place / "workload.json").write_text(
+            json.dumps(self.workload.to_dict(), ensure_ascii=False) + "\n", encoding="utf-8"
+        )
         (place / "report.html").write_text(report, encoding="utf-8")
         if self.model is not None:
             save_model(self.model, place / MODEL_FILE)
@@ -223,7 +296,10 @@ class Release:
         _sync(place / "manifest.json")
 
     def __repr__(self) -> str:
-        facts = f"{len(self.codes):,} rows, {len(self.schema)} columns, {self.workload.size:,} queries, off by {self.certificate.bound}"
+        facts = (
+            f"{len(self.codes):,} rows, {len(self.schema)} columns, {self.workload.size:,} queries,"
+            f" off by {self.certificate.bound}"
+        )
         return f"<Release by {self.manifest['mechanism']['name']}: {facts}>"
 
     @classmethod
@@ -234,30 +310,57 @@ class Release:
         check_files(place, manifest)
         try:
             schema = Schema.load(place / "schema.json")
-            workload = Workload.from_dict(json.loads((place / "workload.json").read_text(encoding="utf-8")), schema)
+            workload = Workload.from_dict(
+                json.loads((place / "workload.json").read_text(encoding="utf-8")), schema
+            )
             stored = pq.read_table(place / "codes.parquet")
             synthetic = pq.read_table(place / "synthetic.parquet")
             codes = uncoded(stored, schema, manifest["synthetic_rows"])
-            if stored.num_rows != synthetic.num_rows or synthetic.column_names != shown_names(schema):
+            if stored.num_rows != synthetic.num_rows or synthetic.column_names != shown_names(
+                schema
+            ):
                 raise ValueError("other columns or rows than the schema's")
             if not stored.equals(coded(codes, schema)):
                 raise ValueError("codes of another type")
-            measurements = _measurements(pq.read_table(place / "measurements.parquet"), manifest["measurements"], schema)
+            measurements = _measurements(
+                pq.read_table(place / "measurements.parquet"), manifest["measurements"], schema
+            )
             certificate = _certificate(manifest["certificate"])
             if not isinstance(manifest["mechanism"]["name"], str):
                 raise ValueError("a mechanism without a name")
-            model = load_model(place / MODEL_FILE, schema) if MODEL_FILE in manifest["files"] else None
+            model = (
+                load_model(place / MODEL_FILE, schema) if MODEL_FILE in manifest["files"] else None
+            )
         except UnderstudyError as problem:
-            raise BundleError(f"The bundle {str(place)!r} does not fit together: {problem}") from None
-        except (OSError, KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, pa.ArrowException):
-            raise BundleError(f"The bundle {str(place)!r} cannot be read; it is incomplete or was written by another version.") from None
+            raise BundleError(
+                f"The bundle {str(place)!r} does not fit together: {problem}"
+            ) from None
+        except (
+            OSError,
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+            pa.ArrowException,
+        ):
+            raise BundleError(
+                f"The bundle {str(place)!r} cannot be read; it is incomplete or was written by"
+                " another version."
+            ) from None
         return cls(schema, workload, codes, synthetic, certificate, measurements, manifest, model)
 
 
 def _certificate(said: dict[str, Any]) -> Certificate:
-    """What the manifest says; ValueError unless it is made of numbers that such a certificate can have."""
-    shares, whole = (said["alpha"], said["confidence"]), (said["noisy_largest_error"], said["rows"], said["queries"])
-    if not all(type(value) in (int, float) for value in said.values()) or not all(type(value) is int for value in whole):
+    """What the manifest says; ValueError unless it is made of numbers that such a certificate can
+    have.
+    """
+    shares = (said["alpha"], said["confidence"])
+    whole = (said["noisy_largest_error"], said["rows"], said["queries"])
+    if not all(type(value) in (int, float) for value in said.values()) or not all(
+        type(value) is int for value in whole
+    ):
         raise ValueError("no numbers")
     if not all(0 <= share <= 1 for share in shares) or not all(
         said[name] >= 0 and math.isfinite(said[name]) for name in ("sigma", "rows_sigma")
@@ -267,7 +370,9 @@ def _certificate(said: dict[str, Any]) -> Certificate:
 
 
 def prepare_folder(place: Path) -> None:
-    """Make the folder of a bundle, or refuse; done before a budget is spent on what could not be saved."""
+    """Make the folder of a bundle, or refuse; done before a budget is spent on what could not be
+    saved.
+    """
     ours = False
     try:
         ours = not place.exists()
@@ -285,11 +390,15 @@ def read_manifest(place: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((place / "manifest.json").read_text(encoding="utf-8"))
     except OSError:
-        raise BundleError(f"{str(place)!r} is not a release folder: it has no readable manifest.json.") from None
+        raise BundleError(
+            f"{str(place)!r} is not a release folder: it has no readable manifest.json."
+        ) from None
     except (ValueError, RecursionError):
         raise BundleError(f"The manifest in {str(place)!r} is not valid JSON.") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise BundleError(f"The manifest in {str(place)!r} is not of a format that this version reads.")
+        raise BundleError(
+            f"The manifest in {str(place)!r} is not of a format that this version reads."
+        )
     return manifest
 
 
@@ -297,11 +406,15 @@ def check_files(place: Path, manifest: dict[str, Any]) -> None:
     """Refuse files that differ from what the manifest says."""
     files = manifest.get("files")
     if not isinstance(files, dict) or set(files) - {MODEL_FILE} != set(FILES):
-        raise BundleError(f"The manifest in {str(place)!r} does not list the files that a bundle has; get the bundle again.")
+        raise BundleError(
+            f"The manifest in {str(place)!r} does not list the files that a bundle has; get the"
+            " bundle again."
+        )
     for name, digest in files.items():
         if not (place / name).is_file() or _sha256(place / name) != digest:
             raise BundleError(
-                f"The file {name!r} in {str(place)!r} is missing or differs from what the manifest says; get the bundle again."
+                f"The file {name!r} in {str(place)!r} is missing or differs from what the manifest"
+                " says; get the bundle again."
             )
 
 
@@ -322,7 +435,11 @@ def shown_names(schema: Schema) -> list[str]:
 
 def describe_schema(schema: Schema) -> dict[str, Any]:
     """What the manifest says of the schema, which has a file of its own."""
-    return {"sha256": schema.digest, "columns": len(schema), "domain_size": schema.domain_text.replace(",", "")}
+    return {
+        "sha256": schema.digest,
+        "columns": len(schema),
+        "domain_size": schema.domain_text.replace(",", ""),
+    }
 
 
 def describe_measurement(measurement: Measurement | Residual, schema: Schema) -> dict[str, Any]:
@@ -337,22 +454,33 @@ def describe_measurement(measurement: Measurement | Residual, schema: Schema) ->
 def _measured(measurements: Sequence[Measurement | Residual]) -> pa.Table:
     """Noisy counts as (measurement, query, count); what each measurement was is in the manifest."""
     sizes = [len(m.counts) for m in measurements]
-    queries = [np.arange(len(m.counts)) if isinstance(m, Residual) or m.keys is None else m.keys for m in measurements]
+    queries = [
+        np.arange(len(m.counts)) if isinstance(m, Residual) or m.keys is None else m.keys
+        for m in measurements
+    ]
     return pa.table(
         {
             "measurement": np.repeat(np.arange(len(sizes), dtype=np.int32), sizes),
             "query": np.concatenate(queries) if sizes else np.zeros(0, np.int64),
-            "count": np.concatenate([m.counts for m in measurements]) if sizes else np.zeros(0, np.int64),
+            "count": (
+                np.concatenate([m.counts for m in measurements]) if sizes else np.zeros(0, np.int64)
+            ),
         }
     )
 
 
-def _measurements(table: pa.Table, described: list[dict[str, Any]], schema: Schema) -> tuple[Measurement | Residual, ...]:
-    """The inverse of :func:`_measured`; ValueError unless the table holds exactly what is described."""
+def _measurements(
+    table: pa.Table, described: list[dict[str, Any]], schema: Schema
+) -> tuple[Measurement | Residual, ...]:
+    """The inverse of :func:`_measured`; ValueError unless the table holds exactly what is
+    described.
+    """
     counts, queries, start = table["count"].to_numpy(), table["query"].to_numpy(), 0
     found: list[Measurement | Residual] = []
     for what in described:
-        part, sparse, sigma = part_from_dict(what["part"], schema), "threshold" in what, written(what["sigma"])
+        part = part_from_dict(what["part"], schema)
+        sparse = "threshold" in what
+        sigma = written(what["sigma"])
         rows = slice(start, start + (what["kept"] if sparse else part.size))
         start = rows.stop
         if what.get("residual", False):
@@ -362,7 +490,11 @@ def _measurements(table: pa.Table, described: list[dict[str, Any]], schema: Sche
         else:
             keys, threshold = (queries[rows], what["threshold"]) if sparse else (None, None)
             found.append(Measurement(part, counts[rows], sigma, keys, threshold))
-    if not table.equals(_measured(found)) or start != table.num_rows or not all(map(_is_sound, found)):
+    if (
+        not table.equals(_measured(found))
+        or start != table.num_rows
+        or not all(map(_is_sound, found))
+    ):
         raise ValueError("other counts than those that are described")
     return tuple(found)
 
@@ -376,7 +508,12 @@ def _is_sound(measurement: Measurement | Residual) -> bool:
     keys, least = measurement.keys, measurement.threshold
     if keys.dtype != np.int64:
         return False
-    if not isinstance(measurement.part, Marginal) or not isinstance(least, int) or isinstance(least, bool) or least < 0:
+    if (
+        not isinstance(measurement.part, Marginal)
+        or not isinstance(least, int)
+        or isinstance(least, bool)
+        or least < 0
+    ):
         return False
     inside = not len(keys) or (keys[0] >= 0 and keys[-1] < measurement.part.size)
     return bool(inside and np.all(keys[1:] > keys[:-1]) and np.all(measurement.counts > least))

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from understudy.bundle.release import Release
 
 MOST_COLUMNS = 60
-RELATIONS = {"replace-one": "for one person replaced by another", "add-remove-one": "for one person more or fewer"}
+RELATIONS = {
+    "replace-one": "for one person replaced by another",
+    "add-remove-one": "for one person more or fewer",
+}
 MOST_BARS = 60  # a wider column is drawn in groups of neighbouring values
 MOST_PAIRS = 8
 MOST_LABELS = 16  # along a side of a heat map
@@ -38,13 +41,18 @@ LETTER = 6.0  # room for one, in units of the drawing; digits and capitals are w
 MOST_POINTS = 1500
 MOST_SAMPLED = 8  # rows
 MOST_ITEMS = 20  # of such a row
-# Characters that reorder or hide the text around them; a name that holds one must not change how a figure beside it reads.
-UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+# Characters that reorder or hide the text around them; a name that holds one must not change how a
+# figure beside it reads.
+UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+)
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One value of a column: its released share and, if it was measured, the noisy one with its sigma."""
+    """One value of a column: its released share and, if it was measured, the noisy one with its
+    sigma.
+    """
 
     label: str
     released: float
@@ -139,7 +147,10 @@ def render_report(release: Release) -> str:
 def _sample(release: Release) -> dict[str, Any]:
     """A few rows; of items, those that each row has."""
     if release.schema.pairs is None:
-        cells = [[_cell(value) for value in row.values()] for row in release.synthetic.slice(0, MOST_SAMPLED).to_pylist()]
+        cells = [
+            [_cell(value) for value in row.values()]
+            for row in release.synthetic.slice(0, MOST_SAMPLED).to_pylist()
+        ]
         return {"sample_names": release.schema.names, "sample": cells}
     rows = []
     for i, codes in enumerate(release.codes[:MOST_SAMPLED]):
@@ -151,7 +162,8 @@ def _sample(release: Release) -> dict[str, Any]:
 
 
 def _visible(value: Any) -> Any:
-    """Whatever the page shows, with characters that act on their surroundings written out; markup of the page's own is left alone.
+    """Whatever the page shows, with characters that act on their surroundings written out; markup
+    of the page's own is left alone.
 
     Examples:
         >>> _visible("a\\u202eb\\nc")
@@ -163,7 +175,9 @@ def _visible(value: Any) -> Any:
 
 
 def _room(labels: list[str]) -> float:
-    return 8 + LETTER * min(max(map(len, labels)), LONGEST_LABEL) if len(labels) <= MOST_LABELS else 6
+    return (
+        8 + LETTER * min(max(map(len, labels)), LONGEST_LABEL) if len(labels) <= MOST_LABELS else 6
+    )
 
 
 def _labels(column: Column) -> list[str]:
@@ -174,7 +188,10 @@ def _label(column: Column, code: int) -> str:
     """What a code is called in a plot: bins of whole years, months or days are called by these."""
     if not isinstance(column, Moment) or code >= column.values or " to " not in column.label(code):
         return column.label(code)
-    low, high = (np.datetime64(int(edge), "D" if column.date else "s") for edge in column.edges[code : code + 2])
+    low, high = (
+        np.datetime64(int(edge), "D" if column.date else "s")
+        for edge in column.edges[code : code + 2]
+    )
     for unit in ("M8[Y]", "M8[M]", "M8[D]"):
         first, end = low.astype(unit), high.astype(unit)
         if first == low and end == high:
@@ -190,17 +207,34 @@ def _brief(value: Any) -> str:
     """A parameter for people: four digits of a number; the manifest has them all."""
     if value is None or isinstance(value, bool):
         return "not given" if value is None else str(value).lower()
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return (
+        f"{value:,}"
+        if isinstance(value, int)
+        else f"{value:.4g}"
+        if isinstance(value, float)
+        else str(value)
+    )
 
 
 def _strays(release: Release) -> list[tuple[str, str, str, str]]:
-    """What became of cells that do not fit, column by column: (name, empty ones, others that are no value, values beyond the bounds)."""
+    """What became of cells that do not fit, column by column: (name, empty ones, others that are no
+    value, values beyond the bounds).
+    """
     if release.schema.pairs is not None:
         return []
     found = []
     for column in islice(release.schema, MOST_COLUMNS):
-        empty, unread = (_counted_as(column, code) for code in (column.missing_code, column.other_code))
-        found.append((column.name, empty, unread, "the first or last bin" if isinstance(column, Binned) else "–"))
+        empty, unread = (
+            _counted_as(column, code) for code in (column.missing_code, column.other_code)
+        )
+        found.append(
+            (
+                column.name,
+                empty,
+                unread,
+                "the first or last bin" if isinstance(column, Binned) else "–",
+            )
+        )
     return found
 
 
@@ -219,7 +253,9 @@ def _cell(value: Any) -> str:
 def _spending(release: Release) -> list[dict[str, Any]]:
     """What the budget went to, by kind of step."""
     spent: dict[str, list[float]] = defaultdict(list)
-    budget = Budget(**{name: ev.written(value) for name, value in release.manifest["budget"].items()})
+    budget = Budget(
+        **{name: ev.written(value) for name, value in release.manifest["budget"].items()}
+    )
     for event in (ev.from_dict(e) for e in release.manifest["events"]):
         spent[event.what.split(" ")[0]].append(float(cost_of(event).in_rho(budget) or 0))
     total = float(budget.rho)
@@ -229,18 +265,33 @@ def _spending(release: Release) -> list[dict[str, Any]]:
         "resample": "choosing what is wrong, or keeping a choice",
         "certify": "the certificate",
     }
-    hues = {"measure": "var(--released)", "select": "var(--measured)", "resample": "var(--measured)", "certify": "var(--good)"}
+    hues = {
+        "measure": "var(--released)",
+        "select": "var(--measured)",
+        "resample": "var(--measured)",
+        "certify": "var(--good)",
+    }
     rows: list[dict[str, Any]] = [
-        {"name": words.get(verb, verb), "steps": len(costs), "share": sum(costs) / total, "hue": hues.get(verb, "#9b6fd6")}
+        {
+            "name": words.get(verb, verb),
+            "steps": len(costs),
+            "share": sum(costs) / total,
+            "hue": hues.get(verb, "#9b6fd6"),
+        }
         for verb, costs in spent.items()
     ]
     unspent = max(0.0, 1 - sum(row["share"] for row in rows))
-    return [*rows, {"name": "left over by rounding", "steps": 0, "share": unspent, "hue": "var(--line)"}]
+    return [
+        *rows,
+        {"name": "left over by rounding", "steps": 0, "share": unspent, "hue": "var(--line)"},
+    ]
 
 
 def _words(described: Schema | Column) -> tuple[str, ...]:
     """A title and a description where there are any, each in one line."""
-    return tuple(" ".join(text.split()) for text in (described.title, described.description) if text.strip())
+    return tuple(
+        " ".join(text.split()) for text in (described.title, described.description) if text.strip()
+    )
 
 
 def _columns(release: Release, measured: Tables) -> list[Plot]:
@@ -256,8 +307,19 @@ def _columns(release: Release, measured: Tables) -> list[Plot]:
         bars = []
         for start in range(0, column.size, group):
             stop = min(start + group, column.size)
-            label = _label(column, start) if stop == start + 1 else f"{_label(column, start)} … {_label(column, stop - 1)}"
-            bars.append(Bar(label, float(shares[start:stop].sum()), float(noisy[start:stop].sum()) if noisy is not None else None, sigma))
+            label = (
+                _label(column, start)
+                if stop == start + 1
+                else f"{_label(column, start)} … {_label(column, stop - 1)}"
+            )
+            bars.append(
+                Bar(
+                    label,
+                    float(shares[start:stop].sum()),
+                    float(noisy[start:stop].sum()) if noisy is not None else None,
+                    sigma,
+                )
+            )
         top = max(max(b.released, (b.measured or 0) + 2 * b.sigma) for b in bars)
         plots.append(Plot(column.name, bars, max(top, 1e-9), found is not None, _words(column)))
     return plots
@@ -269,16 +331,26 @@ def _common_items(release: Release, measured: Tables) -> Plot:
     bars = []
     for item in np.argsort(-shares, kind="stable")[:MOST_COLUMNS].tolist():
         found = measured.get((item,))
-        noisy, sigma = (float(found.counts[1]) / rows, float(found.sigma) / rows) if found is not None else (None, 0.0)
+        noisy, sigma = (
+            (float(found.counts[1]) / rows, float(found.sigma) / rows)
+            if found is not None
+            else (None, 0.0)
+        )
         bars.append(Bar(release.schema.names[item], float(shares[item]), noisy, sigma))
     top = max(max(b.released, (b.measured or 0) + 2 * b.sigma) for b in bars)
-    return Plot(f"The {len(bars)} most common items", bars, max(top, 1e-9), bars[0].measured is not None)
+    return Plot(
+        f"The {len(bars)} most common items", bars, max(top, 1e-9), bars[0].measured is not None
+    )
 
 
 def _pairs(release: Release, measured: Tables) -> tuple[list[Pair], int]:
     """Measured 2-way tables first; without any, some pairs of the workload, released values only."""
     rows = release.manifest["rows"]["count"]
-    chosen = [m.part for m in measured.values() if isinstance(m.part, Marginal) and len(m.part.positions) == 2]
+    chosen = [
+        m.part
+        for m in measured.values()
+        if isinstance(m.part, Marginal) and len(m.part.positions) == 2
+    ]
     if not chosen:
         chosen = [part for part in release.workload.marginals if len(part.positions) == 2]
     small = [part for part in chosen if part.size <= 900]
@@ -301,9 +373,13 @@ def _pairs(release: Release, measured: Tables) -> tuple[list[Pair], int]:
 def _scatter(release: Release, measured: Tables) -> Scatter | None:
     """The largest cells of every measured table of two or more columns."""
     rows = release.manifest["rows"]["count"]
-    noisy: list[Measurement | Estimate] = [m for m in release.measurements if isinstance(m, Measurement)]
+    noisy: list[Measurement | Estimate] = [
+        m for m in release.measurements if isinstance(m, Measurement)
+    ]
     noisy += [m for m in measured.values() if isinstance(m, Estimate)]
-    tables = [m for m in noisy if isinstance(m.part, Marginal) and len(m.part.positions) >= 2][:MOST_POINTS]
+    tables = [m for m in noisy if isinstance(m.part, Marginal) and len(m.part.positions) >= 2][
+        :MOST_POINTS
+    ]
     if not tables:
         return None
     points, total = [], 0
@@ -312,11 +388,18 @@ def _scatter(release: Release, measured: Tables) -> Scatter | None:
         assert isinstance(part, Marginal)
         found = measurement.counts / rows
         keys = measurement.keys if isinstance(measurement, Measurement) else None
-        cells = np.arange(part.size) if keys is None else keys  # cells below a threshold are not shown
-        shares = part.counts(CodedRows(release.codes, release.schema.shape)).at(cells) / len(release.codes)
+        # cells below a threshold are not shown
+        cells = np.arange(part.size) if keys is None else keys
+        shares = part.counts(CodedRows(release.codes, release.schema.shape)).at(cells) / len(
+            release.codes
+        )
         total += part.size
-        for at in np.argsort(-np.maximum(shares, found), kind="stable")[: MOST_POINTS // len(tables)]:
-            points.append((float(found[at]), float(shares[at]), part.describe(release.schema, int(cells[at]))))
+        for at in np.argsort(-np.maximum(shares, found), kind="stable")[
+            : MOST_POINTS // len(tables)
+        ]:
+            points.append(
+                (float(found[at]), float(shares[at]), part.describe(release.schema, int(cells[at])))
+            )
     if not points:
         return None
     top = max(max(x, y) for x, y, _ in points)

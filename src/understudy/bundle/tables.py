@@ -1,4 +1,6 @@
-"""What a release's own values say of its tables: noisy ones as measured, and the share of each value of a single column."""
+"""What a release's own values say of its tables: noisy ones as measured, and the share of each
+value of a single column.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,11 @@ class Single:
     """The share of every value of one column, as released.
 
     Attributes:
-        shares: of all rows, one for each code; noisy, so they need not lie in [0, 1] nor add up to 1.
+        shares: of all rows, one for each code; noisy, so they need not lie in [0, 1] nor add up to
+            1.
         noise: standard deviation of one share; 0 when they are those of the released rows.
-        shift: what all of them may be off by together: the certificate's bound, or the noise on the number of rows.
+        shift: what all of them may be off by together: the certificate's bound, or the noise on the
+            number of rows.
     """
 
     position: int
@@ -43,18 +47,33 @@ class Single:
 
 
 def noisy_tables(release: Release) -> Tables:
-    """Noisy tables by their columns: as measured whole, or as residuals add up to them (single columns and the workload's marginals)."""
+    """Noisy tables by their columns: as measured whole, or as residuals add up to them (single
+    columns and the workload's marginals).
+    """
     found: Tables = {}
     residuals = [m for m in release.measurements if isinstance(m, Residual)]
     if residuals:
         rows = release.manifest["rows"]
         columns = {p for r in residuals for p in r.part.positions}
-        singles = [Marginal.of(release.schema, [name]) for p, name in enumerate(release.schema.names) if p in columns]
-        tables = reachable(residuals, dict.fromkeys([*singles, *release.workload.marginals]))[:MOST_TABLES]
-        for estimate in reconstruct(residuals, tables, total=rows["count"], total_sigma=float(ev.written(rows["sigma"]))):
+        singles = [
+            Marginal.of(release.schema, [name])
+            for p, name in enumerate(release.schema.names)
+            if p in columns
+        ]
+        tables = reachable(residuals, dict.fromkeys([*singles, *release.workload.marginals]))[
+            :MOST_TABLES
+        ]
+        for estimate in reconstruct(
+            residuals, tables, total=rows["count"], total_sigma=float(ev.written(rows["sigma"]))
+        ):
             found[estimate.part.positions] = estimate
     for m in release.measurements:
-        if isinstance(m, Measurement) and isinstance(m.part, Marginal) and m.part.positions and m.keys is None:
+        if (
+            isinstance(m, Measurement)
+            and isinstance(m.part, Marginal)
+            and m.part.positions
+            and m.keys is None
+        ):
             found[m.part.positions] = m
     return found
 
@@ -71,14 +90,20 @@ def single_columns(release: Release, measured: Tables) -> list[Single]:
             noise = float(table.sigma) * (table.part.size / release.schema.shape[position]) ** 0.5
             if position not in best or noise < best[position][0]:
                 best[position] = noise, table
-    covered = {position: cells for position, cells in _covered(release).items() if position not in best}
-    found = [_from_table(release, position, noise, table) for position, (noise, table) in best.items()]
+    covered = {
+        position: cells for position, cells in _covered(release).items() if position not in best
+    }
+    found = [
+        _from_table(release, position, noise, table) for position, (noise, table) in best.items()
+    ]
     found += [_from_rows(release, position, cells) for position, cells in covered.items()]
     return sorted(found, key=lambda single: single.position)
 
 
 def _covered(release: Release) -> dict[int, int]:
-    """Of each column that a marginal of the workload holds, the fewest cells of one that add up to a value."""
+    """Of each column that a marginal of the workload holds, the fewest cells of one that add up to
+    a value.
+    """
     found: dict[int, int] = {}
     for part in release.workload.marginals:
         for position, size in zip(part.positions, part.shape, strict=True):
@@ -86,7 +111,9 @@ def _covered(release: Release) -> dict[int, int]:
     return found
 
 
-def _from_table(release: Release, position: int, noise: float, table: Measurement | Estimate) -> Single:
+def _from_table(
+    release: Release, position: int, noise: float, table: Measurement | Estimate
+) -> Single:
     """A measured table, added up over its other columns."""
     part, rows = table.part, release.certificate.rows
     assert isinstance(part, Marginal)

@@ -50,16 +50,28 @@ class Check:
 
 
 def _more(files: int) -> str:
-    return "1 more file, which no manifest lists" if files == 1 else f"{files} more files, which no manifest lists"
+    return (
+        "1 more file, which no manifest lists"
+        if files == 1
+        else f"{files} more files, which no manifest lists"
+    )
 
 
 def verify(folder: str | Path) -> list[Check]:
-    """Every check of a bundle; the bundle is sound when all hold. Raises BundleError if it cannot be opened."""
+    """Every check of a bundle; the bundle is sound when all hold. Raises BundleError if it cannot
+    be opened.
+    """
     place = as_path(folder, "the release's folder", BundleError)
     release = Release.load(place)  # file hashes are checked here
-    strangers = sorted(file.name for file in place.iterdir() if file.name not in (*release.files, "manifest.json", ATTACHMENT))
+    strangers = sorted(
+        file.name
+        for file in place.iterdir()
+        if file.name not in (*release.files, "manifest.json", ATTACHMENT)
+    )
     detail = f"{len(release.files)} files, SHA-256" if not strangers else _more(len(strangers))
-    checks = [Check("the files are those that the manifest lists, and no others", not strangers, detail)]
+    checks = [
+        Check("the files are those that the manifest lists, and no others", not strangers, detail)
+    ]
     for claim, look in (
         ("the schema and the workload are those that the manifest names", _schema),
         ("the events add up to what the manifest says was spent", _events),
@@ -68,13 +80,19 @@ def verify(folder: str | Path) -> list[Check]:
         ("the rows in the user's types and the coded rows agree", _types),
         ("the stored answers are those of the released rows", lambda r: _answers(r, place)),
         ("the certificate follows from its released parts", _certificate),
-        ("each measurement has the noise of a charged event, and each charge its measurement", _noise),
+        (
+            "each measurement has the noise of a charged event, and each charge its measurement",
+            _noise,
+        ),
         ("the released rows can be a draw from the model", _model),
         ("the report is the one that these files give", lambda r: _report(r, place)),
     ):
         checks.append(_run(claim, look, release))
     if (place / ATTACHMENT).exists():  # a release is whole without one
-        claim = "the attached audit is bound to this release, of the version that made it, and found no breach"
+        claim = (
+            "the attached audit is bound to this release, of the version that made it, and found no"
+            " breach"
+        )
         checks.append(_run(claim, lambda r: check_attachment(place, r.manifest), release))
     return checks
 
@@ -94,7 +112,11 @@ def _charged(release: Release) -> tuple[ev.Event, ...]:
 def _schema(release: Release) -> tuple[bool, str]:
     said, asked = release.manifest["schema"], release.manifest["workload"]
     same = said == describe_schema(release.schema)
-    counted = asked == {"spec": release.workload.spec, "batches": len(release.workload), "queries": release.workload.size}
+    counted = asked == {
+        "spec": release.workload.spec,
+        "batches": len(release.workload),
+        "queries": release.workload.size,
+    }
     return same and counted, f"{release.schema.digest[:12]}, {release.workload.size:,} queries"
 
 
@@ -102,9 +124,17 @@ def _events(release: Release) -> tuple[bool, str]:
     total = total_cost(_charged(release))
     spent = release.manifest["spent"]
     epsilon = total.epsilon_at(ev.written(release.manifest["budget"]["delta"]))
-    draws = sum(event.draws for event in _charged(release) if isinstance(event, ev.ExponentialDraws))
-    said = epsilon is not None and spent["epsilon"] == float(epsilon) and release.manifest["selections"] == draws
-    same = said and total.rho == ev.written(spent["rho"]) and total.delta == ev.written(spent["delta"])
+    draws = sum(
+        event.draws for event in _charged(release) if isinstance(event, ev.ExponentialDraws)
+    )
+    said = (
+        epsilon is not None
+        and spent["epsilon"] == float(epsilon)
+        and release.manifest["selections"] == draws
+    )
+    same = (
+        said and total.rho == ev.written(spent["rho"]) and total.delta == ev.written(spent["delta"])
+    )
     return same, f"{len(_charged(release))} events, rho {float(total.rho):.6g}"
 
 
@@ -116,7 +146,10 @@ def _promise(release: Release) -> tuple[bool, str]:
     shown = f"{float(epsilon):.6g}" if epsilon is not None else "none"
     holds = total.fits(budget) and ev.written(promised["rho"]) == budget.rho
     condition = release.manifest["mechanism"].get("conditional_on")
-    text = f"epsilon {shown} of {float(ev.written(promised['epsilon'])):.6g} at delta {float(ev.written(promised['delta'])):.3g}"
+    text = (
+        f"epsilon {shown} of {float(ev.written(promised['epsilon'])):.6g} at delta"
+        f" {float(ev.written(promised['delta'])):.3g}"
+    )
     return holds, text if condition is None else f"{text}, conditional on {condition}"
 
 
@@ -132,21 +165,34 @@ def _types(release: Release) -> tuple[bool, str]:
 
 def _answers(release: Release, place: Path) -> tuple[bool, str]:
     stored = pq.read_table(place / "answers.parquet")
-    return stored.equals(release.answers().occupied()), f"{release.workload.size:,} queries, {stored.num_rows:,} of them not zero"
+    return (
+        stored.equals(release.answers().occupied()),
+        f"{release.workload.size:,} queries, {stored.num_rows:,} of them not zero",
+    )
 
 
 def _certificate(release: Release) -> tuple[bool, str]:
     c = release.certificate
     event = _charged(release)[-1]
-    if not (isinstance(event, ev.DiscreteGaussian) and event.what == "certify" and event.l2_squared == 1):
+    if not (
+        isinstance(event, ev.DiscreteGaussian) and event.what == "certify" and event.l2_squared == 1
+    ):
         return False, "its charge is not the last event"
-    sigma = Fraction(math.isqrt(event.sigma_squared.numerator), math.isqrt(event.sigma_squared.denominator))
+    sigma = Fraction(
+        math.isqrt(event.sigma_squared.numerator), math.isqrt(event.sigma_squared.denominator)
+    )
     if sigma**2 != event.sigma_squared or c.noisy_largest_error < -6 * sigma:
         return False, "no such noise could have been drawn"
     rows = release.manifest["rows"]
     if not _rows_are_as_released(release, rows):
         return False, "the number of rows it uses is not the one that was released"
-    again = certificate(c.noisy_largest_error, sigma, rows["count"], ev.written(rows["sigma"]), release.workload.size)
+    again = certificate(
+        c.noisy_largest_error,
+        sigma,
+        rows["count"],
+        ev.written(rows["sigma"]),
+        release.workload.size,
+    )
     return again == c, f"{c.bound}, {c.confidence:.0%} sure"
 
 
@@ -154,7 +200,9 @@ def _report(release: Release, place: Path) -> tuple[bool, str]:
     made_by = release.manifest["made_by"]
     if made_by != f"understudy {version('understudy')}":
         return False, f"it was made by {made_by}; verify with that version to compare it"
-    return (place / "report.html").read_text(encoding="utf-8") == render_report(release), "rendered again"
+    return (place / "report.html").read_text(encoding="utf-8") == render_report(
+        release
+    ), "rendered again"
 
 
 def _rows_are_as_released(release: Release, rows: dict[str, Any]) -> bool:
@@ -162,13 +210,20 @@ def _rows_are_as_released(release: Release, rows: dict[str, Any]) -> bool:
     if release.manifest["neighbours"] == Neighbours.REPLACE_ONE:
         return rows["public"] is True and ev.written(rows["sigma"]) == 0
     total = release.measurements[0]
-    same = rows["public"] is False and ev.written(rows["sigma"]) == total.sigma and rows["count"] == max(1, int(total.counts[0]))
+    same = (
+        rows["public"] is False
+        and ev.written(rows["sigma"]) == total.sigma
+        and rows["count"] == max(1, int(total.counts[0]))
+    )
     return same and total.part == Marginal((), ())
 
 
 def _adds_up(release: Release, measurement: Measurement) -> bool:
-    """Whether a measured table can be one of so many rows. Of one above a threshold only the number of cells tells anything."""
-    rows, rows_sigma = release.manifest["rows"]["count"], float(ev.written(release.manifest["rows"]["sigma"]))
+    """Whether a measured table can be one of so many rows. Of one above a threshold only the number
+    of cells tells anything.
+    """
+    rows = release.manifest["rows"]["count"]
+    rows_sigma = float(ev.written(release.manifest["rows"]["sigma"]))
     if measurement.threshold is not None:
         empty = measurement.part.size * tail(measurement.sigma, measurement.threshold)
         return len(measurement.counts) <= rows + 8 * rows_sigma + empty + 8 * empty**0.5 + 8
@@ -182,7 +237,13 @@ def _noise(release: Release) -> tuple[bool, str]:
         return False, "a release is certified once, at its end"
     unkept = [e.l2_squared for e in charged if e.what.startswith(UNKEPT)]
     if unkept and (name := _not_installed(release)):
-        return False, f"charges without a measurement cannot be checked, as the mechanism {name} is not installed here"
+        return (
+            False,
+            (
+                f"charges without a measurement cannot be checked, as the mechanism {name} is not"
+                " installed here"
+            ),
+        )
     if unkept and unkept != _unkept(release):
         return False, "charges without a measurement are not those that the mechanism makes"
     measured = [e for e in charged[:-1] if not e.what.startswith(UNKEPT)]
@@ -202,24 +263,38 @@ def _noise(release: Release) -> tuple[bool, str]:
     if not gaussians:
         return True, f"{len(release.measurements)} measurements"
     name = _not_installed(release)
-    return False, "a charged measurement is missing" + (f", and the mechanism {name} is not installed here" if name else "")
+    return False, "a charged measurement is missing" + (
+        f", and the mechanism {name} is not installed here" if name else ""
+    )
 
 
 def _model(release: Release) -> tuple[bool, str]:
-    """Answers of rows and model differ by no more than drawing does, but with a chance of 1e-9 (Hoeffding over all queries)."""
+    """Answers of rows and model differ by no more than drawing does, but with a chance of 1e-9
+    (Hoeffding over all queries).
+    """
     if release.model is None:
         return True, NOTHING
     model, rows = release.model, CodedRows(release.codes, release.schema.shape)
     asked = [part for part in release.workload if model.answers(part)]
-    # The model need not know every class of queries; of what it cannot answer it still has the columns.
+    # The model need not know every class of queries; of what it cannot answer it still has the
+    # columns.
     asked += one_way(release.schema) if len(asked) < len(release.workload) else []
     reach = math.sqrt(math.log(2e9 * sum(part.size for part in asked)) / (2 * len(release.codes)))
-    gap = max(float(np.abs(part.counts(rows).dense() / len(release.codes) - model.shares(part)).max(initial=0)) for part in asked)
+    gap = max(
+        float(
+            np.abs(part.counts(rows).dense() / len(release.codes) - model.shares(part)).max(
+                initial=0
+            )
+        )
+        for part in asked
+    )
     return gap <= reach, f"{release.model.chances.rows:,} relaxed rows, answers differ by {gap:.2g}"
 
 
 def _not_installed(release: Release) -> str:
-    """The name of the mechanism of the manifest, as a message quotes it, if nothing here goes by it."""
+    """The name of the mechanism of the manifest, as a message quotes it, if nothing here goes by
+    it.
+    """
     name = release.manifest["mechanism"]["name"]
     return "" if name in available_mechanisms() else shown(name)
 
@@ -228,17 +303,34 @@ def _unkept(release: Release) -> list[int]:
     """The squared sensitivities of what the mechanism of the manifest measures and does not keep."""
     said = release.manifest["mechanism"]
     played = make(said["name"], said["parameters"])
-    return list(played.unkept(release.workload, Neighbours(release.manifest["neighbours"]), release.manifest["rows"]["count"]))
+    return list(
+        played.unkept(
+            release.workload,
+            Neighbours(release.manifest["neighbours"]),
+            release.manifest["rows"]["count"],
+        )
+    )
 
 
 def _residuals_are_as_charged(release: Release, neighbours: Neighbours) -> bool:
-    """Residuals come in the order of their charges; the joint price is worked out again, and each adds up to noise alone."""
+    """Residuals come in the order of their charges; the joint price is worked out again, and each
+    adds up to noise alone.
+    """
     residuals = [m for m in release.measurements if isinstance(m, Residual)]
     for event in _charged(release):
         if isinstance(event, ev.JointGaussian):
-            these, residuals = residuals[: len(event.sigmas_squared)], residuals[len(event.sigmas_squared) :]
-            if not these or joint_event([r.part for r in these], [r.sigma for r in these], neighbours) != event:
+            these = residuals[: len(event.sigmas_squared)]
+            residuals = residuals[len(event.sigmas_squared) :]
+            if (
+                not these
+                or joint_event([r.part for r in these], [r.sigma for r in these], neighbours)
+                != event
+            ):
                 return False
-            if any(r.part.positions and abs(int(r.counts.sum())) > 8 * float(r.sigma) * r.part.size**0.5 + 1 for r in these):
+            if any(
+                r.part.positions
+                and abs(int(r.counts.sum())) > 8 * float(r.sigma) * r.part.size**0.5 + 1
+                for r in these
+            ):
                 return False
     return not residuals

@@ -1,4 +1,6 @@
-"""``understudy audit``: whether this installed build keeps its privacy claims, on invented tables. Needs no data, costs nothing."""
+"""``understudy audit``: whether this installed build keeps its privacy claims, on invented tables.
+Needs no data, costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,16 @@ PROCESSES = 2
 
 @click.command()
 @click.option("--mechanism", help="Only this one, and not the verbs that all of them share.")
-@click.option("--quick", is_flag=True, help="Fewer pairs and draws: a few minutes instead of about half an hour.")
-@click.option("--attach", "folder", help="Write the result into a release FOLDER of this same version; 'verify' shows it.")
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="Fewer pairs and draws: a few minutes instead of about half an hour.",
+)
+@click.option(
+    "--attach",
+    "folder",
+    help="Write the result into a release FOLDER of this same version; 'verify' shows it.",
+)
 @json_option
 @speaks_plainly
 def audit(mechanism: str | None, quick: bool, folder: str | None, as_json: bool) -> None:
@@ -43,10 +53,15 @@ def audit(mechanism: str | None, quick: bool, folder: str | None, as_json: bool)
         print(json.dumps({"held": held, **made}))
     else:
         _show(rows)
-        out.print(_verdict(rows), style="green" if held else "bold red", markup=False, soft_wrap=True)
+        out.print(
+            _verdict(rows), style="green" if held else "bold red", markup=False, soft_wrap=True
+        )
         if folder is not None:
             out.print(
-                f"Attached to {folder}; it is a statement about this software, not about that release's rows.", markup=False, soft_wrap=True
+                f"Attached to {folder}; it is a statement about this software, not about that"
+                " release's rows.",
+                markup=False,
+                soft_wrap=True,
             )
     sys.exit(0 if held else 1)
 
@@ -64,7 +79,9 @@ def _run(mechanism: str | None, quick: bool, quiet: bool) -> list[Row]:
 
 
 def _show(rows: Sequence[Row]) -> None:
-    """One line for each mechanism or verb and kind of check: the closest of its rows, or all that are broken."""
+    """One line for each mechanism or verb and kind of check: the closest of its rows, or all that
+    are broken.
+    """
     table = Table(box=None)
     for heading in ("subject", "check", "checks", "runs", "claimed", "found at most", "unit", ""):
         table.add_column(heading)
@@ -74,9 +91,18 @@ def _show(rows: Sequence[Row]) -> None:
     for (subject, kind), group in groups.items():
         closest = max(group, key=lambda row: row.found / row.claimed if row.claimed else 0.0)
         for i, row in enumerate(breaches(group) or [closest]):
-            named = (escape(subject), kind, str(len(group)), f"{sum(r.runs for r in group):,}") if i == 0 else ("", "", "", "")
+            named = (
+                (escape(subject), kind, str(len(group)), f"{sum(r.runs for r in group):,}")
+                if i == 0
+                else ("", "", "", "")
+            )
             verdict = (
-                "[green]held[/green]" if row.held else f"[red]BREACH[/red] {escape(row.relation)}, {escape(row.pair)}: {escape(row.said)}"
+                "[green]held[/green]"
+                if row.held
+                else (
+                    f"[red]BREACH[/red] {escape(row.relation)}, {escape(row.pair)}:"
+                    f" {escape(row.said)}"
+                )
             )
             table.add_row(*named, f"{row.claimed:.4g}", f"{row.found:.4g}", row.unit, verdict)
     out.print(table)
@@ -86,5 +112,11 @@ def _verdict(rows: Sequence[Row]) -> str:
     broken = breaches(rows)
     if broken:
         subjects = ", ".join(dict.fromkeys(row.subject for row in broken))
-        return f"{len(broken)} of {len(rows)} checks found a breach: {subjects}. Do not release with this build; please report it."
-    return f"All {len(rows)} checks held. That is evidence about this software, not a proof; the proofs are in PROOFS.md."
+        return (
+            f"{len(broken)} of {len(rows)} checks found a breach: {subjects}. Do not release with"
+            " this build; please report it."
+        )
+    return (
+        f"All {len(rows)} checks held. That is evidence about this software, not a proof; the"
+        " proofs are in PROOFS.md."
+    )

@@ -29,7 +29,11 @@ def mechanisms(name: str | None, as_json: bool) -> None:
     With NAME: its parameters, their defaults and what they mean.
     """
     if name == "auto":
-        print(json.dumps({"name": "auto", "summary": RULE}) if as_json else "\n".join(_wrapped(f"auto: {RULE}.")))
+        print(
+            json.dumps({"name": "auto", "summary": RULE})
+            if as_json
+            else "\n".join(_wrapped(f"auto: {RULE}."))
+        )
         return
     if name is not None:
         kind = mechanism_of(name)
@@ -37,11 +41,24 @@ def mechanisms(name: str | None, as_json: bool) -> None:
         return
     found = available_mechanisms()
     if as_json:
-        facts = [(name, kind.summary, kind.reference, [f.name for f in fields(kind)]) for name, kind in found.items()]
-        print(json.dumps([dict(zip(("name", "summary", "reference", "parameters"), fact, strict=True)) for fact in facts]))
+        facts = [
+            (name, kind.summary, kind.reference, [f.name for f in fields(kind)])
+            for name, kind in found.items()
+        ]
+        print(
+            json.dumps(
+                [
+                    dict(zip(("name", "summary", "reference", "parameters"), fact, strict=True))
+                    for fact in facts
+                ]
+            )
+        )
         return
     longest = max(map(len, found))
-    for name, line in {"auto": AUTO, **{name: in_one_line(kind) for name, kind in found.items()}}.items():
+    for name, line in {
+        "auto": AUTO,
+        **{name: in_one_line(kind) for name, kind in found.items()},
+    }.items():
         print(f"{name:<{longest}}  {line}")
     print("\nFor parameters, defaults and what they mean: understudy mechanisms NAME")
 
@@ -69,9 +86,20 @@ def _page(kind: type[Mechanism]) -> list[str]:
     for name, text in said.items():
         lines += _wrapped(f"{name:<13}{text}", under=13)
     found = parameters_of(kind)
-    lines += ["", "Parameters, as in: understudy release --set NAME=VALUE (Python: parameters=)" if found else "It has no parameters."]
+    lines += [
+        "",
+        (
+            "Parameters, as in: understudy release --set NAME=VALUE (Python: parameters=)"
+            if found
+            else "It has no parameters."
+        ),
+    ]
     for parameter in found:
-        lines += ["", f"  {parameter.name}: {parameter.kind}; {parameter.usual}", *_wrapped(f"    {parameter.meaning}", under=4)]
+        lines += [
+            "",
+            f"  {parameter.name}: {parameter.kind}; {parameter.usual}",
+            *_wrapped(f"    {parameter.meaning}", under=4),
+        ]
     return lines
 
 

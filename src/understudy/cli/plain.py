@@ -27,19 +27,24 @@ def finish(code: int, sentence: str, as_json: bool) -> NoReturn:
     """Say one sentence and stop."""
     if as_json:
         print(json.dumps({"error": sentence, "exit_code": code}))
-    err.print(sentence, style="bold red" if code else None, highlight=False, markup=False, soft_wrap=True)
+    err.print(
+        sentence, style="bold red" if code else None, highlight=False, markup=False, soft_wrap=True
+    )
     sys.exit(code)
 
 
 def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
-    """Every failure is one sentence and an exit code; a traceback could show cells, so there is none."""
+    """Every failure is one sentence and an exit code; a traceback could show cells, so there is
+    none.
+    """
 
     @wraps(command)
     @_to_whoever_listens()
     def run(*args: Any, **options: Any) -> None:
         as_json = bool(options.get("as_json"))
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, _interrupt)  # to be asked to stop is to be interrupted: the ledger gets its note
+            # to be asked to stop is to be interrupted: the ledger gets its note
+            signal.signal(signal.SIGTERM, _interrupt)
         try:
             with warnings.catch_warnings():
                 for remarked in (LedgerWarning, Unread):
@@ -49,15 +54,20 @@ def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
         except UnderstudyError as problem:
             finish(problem.exit_code, str(problem), as_json)
         except KeyboardInterrupt as stop:
-            # A release that had begun says so itself; between two of its steps it may not have come to that.
-            unsure = ["If a release had begun, its whole budget counts as spent; 'understudy budget' shows it."]
+            # A release that had begun says so itself; between two of its steps it may not have come
+            # to that.
+            unsure = [
+                "If a release had begun, its whole budget counts as spent; 'understudy budget'"
+                " shows it."
+            ]
             told = getattr(stop, "__notes__", unsure if command.__name__ in SPENDING else [])
             finish(130, " ".join(["Interrupted.", *told]), as_json)
         except Exception as problem:
             kind = type(problem).__name__
             finish(
                 1,
-                f"Something unexpected went wrong ({kind}). If a release had begun, its budget counts as spent; please report this.",
+                f"Something unexpected went wrong ({kind}). If a release had begun, its budget"
+                " counts as spent; please report this.",
                 as_json,
             )
 
@@ -65,7 +75,9 @@ def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class _Unforced:
-    """A stream whose reader may go away, as ``head`` does; what is written after that is dropped, and nothing else changes."""
+    """A stream whose reader may go away, as ``head`` does; what is written after that is dropped,
+    and nothing else changes.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -86,7 +98,8 @@ class _Unforced:
             self._drop()
 
     def _drop(self, length: int = 0) -> int:
-        # What the stream still holds goes there too, or the interpreter would fail to write it as it ends.
+        # What the stream still holds goes there too, or the interpreter would fail to write it as
+        # it ends.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)
@@ -95,9 +108,14 @@ class _Unforced:
 
 @contextlib.contextmanager
 def _to_whoever_listens() -> Iterator[None]:
-    """A reader that closes its end has seen enough: the work goes on, and the exit code is the work's own."""
+    """A reader that closes its end has seen enough: the work goes on, and the exit code is the
+    work's own.
+    """
     with contextlib.ExitStack() as stack:
-        for stream, redirect in ((sys.stdout, contextlib.redirect_stdout), (sys.stderr, contextlib.redirect_stderr)):
+        for stream, redirect in (
+            (sys.stdout, contextlib.redirect_stdout),
+            (sys.stderr, contextlib.redirect_stderr),
+        ):
             if stream is not None:
                 unforced = cast(TextIO, _Unforced(stream))
                 stack.enter_context(redirect(unforced))
@@ -111,7 +129,9 @@ def remark(sentence: str) -> None:
 
 
 def _noted(otherwise: Callable[..., None]) -> Callable[..., None]:
-    """Say what nobody reads, or no ledger remembers, as a note, where any other warning goes its own way."""
+    """Say what nobody reads, or no ledger remembers, as a note, where any other warning goes its
+    own way.
+    """
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, (LedgerWarning, Unread)):
@@ -126,7 +146,9 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."
+)
 
 
 def check_there(folder: str) -> None:

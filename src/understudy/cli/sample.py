@@ -16,14 +16,32 @@ from understudy.privacy.certificate import round_up
 
 @click.command()
 @click.argument("folder")
-@click.option("--rows", type=int, help="How many; with --where, as many as the release would have if not given.")
-@click.option("--where", metavar="CONDITION", help="Only rows such as \"age < 30 and sex = 'F'\"; and, or, not, in (...), brackets.")
+@click.option(
+    "--rows",
+    type=int,
+    help="How many; with --where, as many as the release would have if not given.",
+)
+@click.option(
+    "--where",
+    metavar="CONDITION",
+    help="Only rows such as \"age < 30 and sex = 'F'\"; and, or, not, in (...), brackets.",
+)
 @click.option("--out", "file", required=True, help="A new file that ends in .csv or .parquet.")
-@click.option("--raw", is_flag=True, help="Leave text in a CSV as it is, for programs that run nothing.")
+@click.option(
+    "--raw", is_flag=True, help="Leave text in a CSV as it is, for programs that run nothing."
+)
 @click.option("--seed", type=int, help="Seed of the draw, which is public.")
 @json_option
 @speaks_plainly
-def sample(folder: str, rows: int | None, where: str | None, file: str, raw: bool, seed: int | None, as_json: bool) -> None:
+def sample(
+    folder: str,
+    rows: int | None,
+    where: str | None,
+    file: str,
+    raw: bool,
+    seed: int | None,
+    as_json: bool,
+) -> None:
     """Draw more rows from the model of a release folder.
 
     This costs no privacy and needs no sensitive table; FOLDER must hold a model.
@@ -32,22 +50,36 @@ def sample(folder: str, rows: int | None, where: str | None, file: str, raw: boo
         raise ParameterError("Say how many rows to draw, with --rows, or which, with --where.")
     check_there(folder)
     released = Release.load(folder)
-    drawn = released.sample(rows or 0, seed=seed) if where is None else released.sample_where(where, rows, seed=seed)
+    drawn = (
+        released.sample(rows or 0, seed=seed)
+        if where is None
+        else released.sample_where(where, rows, seed=seed)
+    )
     written = write_table(drawn.table, Path(file), raw=raw)
     alpha = released.alpha_of(drawn) if where is None else None
     if as_json:
-        facts = {"file": file, "rows": written, "means": drawn.means, "share": drawn.share, "carriers": drawn.carriers}
+        facts = {
+            "file": file,
+            "rows": written,
+            "means": drawn.means,
+            "share": drawn.share,
+            "carriers": drawn.carriers,
+        }
         print(json.dumps({**facts, "alpha": alpha, "doubtful": drawn.doubtful}))
         return
     if alpha is not None:
         sure = f"{released.certificate.confidence:.0%}"
-        said = f"Answers to the release's workload from them are off by at most {round_up(100 * alpha)}% of all rows, {sure} sure."
+        said = (
+            "Answers to the release's workload from them are off by at most"
+            f" {round_up(100 * alpha)}% of all rows, {sure} sure."
+        )
         out.print(f"{written:,} rows in {file}. {said}", markup=False, soft_wrap=True)
         return
     out.print(f"{written:,} rows in {file}, where {drawn.means}.", markup=False, soft_wrap=True)
     out.print(
-        f"About {100 * drawn.share:.3g}% of all rows that the model stands for are such. They rest on about {drawn.carriers:,.0f} "
-        f"of the {released.model.chances.rows if released.model else 0:,} distributions that it mixes.",
+        f"About {100 * drawn.share:.3g}% of all rows that the model stands for are such. They rest"
+        f" on about {drawn.carriers:,.0f} of the"
+        f" {released.model.chances.rows if released.model else 0:,} distributions that it mixes.",
         markup=False,
     )
     if drawn.doubtful:

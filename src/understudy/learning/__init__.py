@@ -1,1 +1,3 @@
-"""Private learning: classes of yes/no rules, what may be asked of them, and estimators that learn one privately."""
+"""Private learning: classes of yes/no rules, what may be asked of them, and estimators that learn
+one privately.
+"""

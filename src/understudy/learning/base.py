@@ -1,9 +1,10 @@
 """What a private learner may learn: a class of rules, each a yes/no function of yes/no attributes.
 
-A rule is kept as a tuple of whole numbers that only its class can read. Classes work on *lifted* points: negated literals and
-constants are coordinates of their own, as if they were attributes, so every class is a simple one over its lifted coordinates.
-Points that are no person's, such as "this literal is false and all others, negations included, are true", exist there too; a
-separator set needs them.
+A rule is kept as a tuple of whole numbers that only its class can read. Classes work on *lifted*
+points: negated literals and constants are coordinates of their own, as if they were attributes, so
+every class is a simple one over its lifted coordinates. Points that are no person's, such as "this
+literal is false and all others, negations included, are true", exist there too; a separator set
+needs them.
 
 Two public descriptions of a rule carry the noise of :meth:`Meter.argmin` (PROOFS.md, M10):
 
@@ -51,9 +52,19 @@ class RuleClass(ABC):
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
-        for what, number, least in (("attributes", self.attributes, 1), ("width", 1 if self.width is None else self.width, 1)):
-            if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or not least <= number <= MOST_ATTRIBUTES:
-                raise ParameterError(f"{self.name} need {what} to be a whole number from {least} to {MOST_ATTRIBUTES}.")
+        for what, number, least in (
+            ("attributes", self.attributes, 1),
+            ("width", 1 if self.width is None else self.width, 1),
+        ):
+            if (
+                isinstance(number, bool)
+                or not isinstance(number, (int, np.integer))
+                or not least <= number <= MOST_ATTRIBUTES
+            ):
+                raise ParameterError(
+                    f"{self.name} need {what} to be a whole number from {least} to"
+                    f" {MOST_ATTRIBUTES}."
+                )
         if not isinstance(self.signed, (bool, np.bool_)):
             raise ParameterError(f"{self.name} need signed to be true or false.")
         for name, value in list(vars(self).items()):
@@ -101,7 +112,9 @@ class RuleClass(ABC):
 
     @abstractmethod
     def renamed(self, rule: Rule, attributes: Sequence[int], of: RuleClass) -> Rule:
-        """A rule of the class ``of`` over len(attributes) attributes as one of this class, over these of its attributes."""
+        """A rule of the class ``of`` over len(attributes) attributes as one of this class, over
+        these of its attributes.
+        """
 
     # ------------------------------------------------------------------ where noise goes
 
@@ -131,14 +144,17 @@ class RuleClass(ABC):
     def dual_separators(self) -> list[Rule]:
         """Rules such that any two different points of {0,1}^d are told apart by one of them.
 
-        That is a separator set of the dual class, in which a point x is the function of a rule "what the rule says at x".
+        That is a separator set of the dual class, in which a point x is the function of a rule
+        "what the rule says at x".
         """
 
     # ------------------------------------------------------------------ for an integer solver
 
     @abstractmethod
     def program(self, lifted: np.ndarray, cost: np.ndarray, bonus: np.ndarray | None) -> Program:
-        """The integer program whose best solution is the rule with the least cost, less its features' bonus."""
+        """The integer program whose best solution is the rule with the least cost, less its
+        features' bonus.
+        """
 
     @abstractmethod
     def rule_from(self, solution: np.ndarray) -> Rule:
@@ -146,7 +162,9 @@ class RuleClass(ABC):
 
 
 class Program:
-    """An integer program over yes/no variables, made row by row: the most gain under low <= row <= high."""
+    """An integer program over yes/no variables, made row by row: the most gain under low <= row <=
+    high.
+    """
 
     FREE = 1e30
 
@@ -156,7 +174,9 @@ class Program:
         self._starts, self._indices, self._numbers = [0], list[int](), list[int]()
         self._low, self._high = list[float](), list[float]()
 
-    def row(self, indices: Sequence[int], numbers: Sequence[int], low: float = -FREE, high: float = FREE) -> None:
+    def row(
+        self, indices: Sequence[int], numbers: Sequence[int], low: float = -FREE, high: float = FREE
+    ) -> None:
         """One constraint."""
         self._indices.extend(indices)
         self._numbers.extend(numbers)
@@ -178,11 +198,14 @@ class Program:
 
 @dataclass(frozen=True, kw_only=True)
 class SubsetClass(RuleClass):
-    """A class whose rules are sets of elements, kept sorted: choices about attributes, at most ``width`` of them, and perhaps constants.
+    """A class whose rules are sets of elements, kept sorted: choices about attributes, at most
+    ``width`` of them, and perhaps constants.
 
-    Features, with a width k: the choices, k blanks, and what the constants come to (one of ``tails``, if there are any). A rule
-    with a choices has the first k - a blanks. Of two different rules each has a feature that the other lacks: if the constants come
-    to the same and one's choices are all among the other's, it has fewer of them, so it has a blank that the other has not.
+    Features, with a width k: the choices, k blanks, and what the constants come to (one of
+    ``tails``, if there are any). A rule with a choices has the first k - a blanks. Of two different
+    rules each has a feature that the other lacks: if the constants come to the same and one's
+    choices are all among the other's, it has fewer of them, so it has a blank that the other has
+    not.
     """
 
     @property
@@ -218,7 +241,9 @@ class SubsetClass(RuleClass):
     @property
     def _blanks(self) -> int:
         if self.width is None:
-            raise ParameterError("Features need a width; without one, noise goes on the separator set.")
+            raise ParameterError(
+                "Features need a width; without one, noise goes on the separator set."
+            )
         return self.width
 
     def features_of(self, rule: Rule) -> list[int]:
@@ -226,7 +251,11 @@ class SubsetClass(RuleClass):
         chosen = [place[e] for e in rule if e in place]
         first = len(place)
         blanks = range(first, first + self._blanks - len(chosen))
-        return [*chosen, *blanks, *([first + self._blanks + self._tail(rule)] if self.tails else [])]
+        return [
+            *chosen,
+            *blanks,
+            *([first + self._blanks + self._tail(rule)] if self.tails else []),
+        ]
 
     def contains(self, rule: Rule) -> bool:
         choices = set(self.choices)
@@ -253,7 +282,9 @@ class SubsetClass(RuleClass):
         return tuple(np.flatnonzero(np.asarray(solution[: self.elements]) > 0.5).tolist())
 
     def _start(self, cost: np.ndarray, bonus: np.ndarray | None) -> tuple[Program, int]:
-        """A program and its first point: elements, blanks if there is a bonus, and one variable a point, what the rule says there."""
+        """A program and its first point: elements, blanks if there is a bonus, and one variable a
+        point, what the rule says there.
+        """
         blanks = list(range(self.elements, self.elements + (0 if bonus is None else self._blanks)))
         first = self.elements + len(blanks)
         made = Program(first + len(cost))
@@ -261,7 +292,12 @@ class SubsetClass(RuleClass):
         if bonus is not None:
             made.gain[self.choices + blanks] = bonus[: len(self.choices) + len(blanks)]
             self._tail_gains(made, bonus[len(self.choices) + len(blanks) :])
-            made.row(self.choices + blanks, [1] * (len(self.choices) + len(blanks)), self._blanks, self._blanks)
+            made.row(
+                self.choices + blanks,
+                [1] * (len(self.choices) + len(blanks)),
+                self._blanks,
+                self._blanks,
+            )
             for blank in blanks[:-1]:  # the first ones, so that a rule has one form
                 made.row([blank, blank + 1], [1, -1], low=0)
         elif self.width is not None:

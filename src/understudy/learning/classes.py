@@ -13,15 +13,22 @@ from understudy.learning.parities import Parities
 
 
 def rule_classes() -> dict[str, type[RuleClass]]:
-    return {kind.name: kind for kind in (Conjunctions, Disjunctions, Parities, Halfspaces, DecisionLists)}
+    return {
+        kind.name: kind
+        for kind in (Conjunctions, Disjunctions, Parities, Halfspaces, DecisionLists)
+    }
 
 
 def rule_class(name: str, **parameters: Any) -> RuleClass:
     """A class of rules by name."""
     known = rule_classes()
     if not isinstance(name, str) or name not in known:
-        raise ParameterError(f"There are no rules called {shown(name)}; there are {', '.join(known)}.")
+        raise ParameterError(
+            f"There are no rules called {shown(name)}; there are {', '.join(known)}."
+        )
     try:
         return known[name](**parameters)
     except TypeError:
-        raise ParameterError(f"{name} do not have all of the parameters {', '.join(parameters)}.") from None
+        raise ParameterError(
+            f"{name} do not have all of the parameters {', '.join(parameters)}."
+        ) from None

@@ -1,8 +1,9 @@
 """Conjunctions and disjunctions of literals.
 
-Separators: the points at which one literal is false and all others are true (for disjunctions, one true and all others false). Over {0,1}^d
-itself, conjunctions with negations would need all 2^d points but one: "exactly this point" is a conjunction, and nothing but the
-point itself tells it from "never".
+Separators: the points at which one literal is false and all others are true (for disjunctions, one
+true and all others false). Over {0,1}^d itself, conjunctions with negations would need all 2^d
+points but one: "exactly this point" is a conjunction, and nothing but the point itself tells it
+from "never".
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from understudy.learning.base import Program, Rule, RuleClass, SubsetClass, literal_words, literals_of
+from understudy.learning.base import (
+    Program,
+    Rule,
+    RuleClass,
+    SubsetClass,
+    literal_words,
+    literals_of,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +50,12 @@ class LiteralSets(SubsetClass):
 
     def renamed(self, rule: Rule, attributes: Sequence[int], of: RuleClass) -> Rule:
         small = of.attributes
-        return tuple(sorted(attributes[e] if e < small else self.attributes + attributes[e - small] for e in rule))
+        return tuple(
+            sorted(
+                attributes[e] if e < small else self.attributes + attributes[e - small]
+                for e in rule
+            )
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

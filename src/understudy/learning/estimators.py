@@ -1,9 +1,10 @@
 """Private rules as estimators of scikit-learn: ``pip install 'understudy[learn]'``.
 
-Every ``fit`` spends ``epsilon`` on the rows that it is given, again each time. ``cross_val_score`` with five folds fits five times and
-each row is in four of them: it costs each person four times epsilon, and ``GridSearchCV`` that for every point of its grid. What comes
-out of them is private at that sum, not at ``epsilon``. Choose parameters on public data or by what is known beforehand; keep a file
-as ``ledger``, with a limit, and whatever goes beyond it is refused.
+Every ``fit`` spends ``epsilon`` on the rows that it is given, again each time. ``cross_val_score``
+with five folds fits five times and each row is in four of them: it costs each person four times
+epsilon, and ``GridSearchCV`` that for every point of its grid. What comes out of them is private at
+that sum, not at ``epsilon``. Choose parameters on public data or by what is known beforehand; keep
+a file as ``ledger``, with a limit, and whatever goes beyond it is refused.
 """
 
 from __future__ import annotations
@@ -29,35 +30,46 @@ try:
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 except ImportError:
-    raise ImportError("The estimators need scikit-learn 1.6 or newer: pip install 'understudy[learn]'.") from None
+    raise ImportError(
+        "The estimators need scikit-learn 1.6 or newer: pip install 'understudy[learn]'."
+    ) from None
 
 
 class PrivateRuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """What the classifiers below share: a rule about yes/no features, learnt with differential privacy under replace-one neighbours.
+    """What the classifiers below share: a rule about yes/no features, learnt with differential
+    privacy under replace-one neighbours.
 
-    A cell of X is a yes if it is a number above 0.5; whatever is no number (missing, text) is a no. A cell of y is the second class or
-    else counts as the first. Neither ever raises, because an error would tell of somebody's cell. The shape of X and the names of its
-    columns are public. Fitting again spends again, and so does every fold of a cross-validation: see the page of this module.
+    A cell of X is a yes if it is a number above 0.5; whatever is no number (missing, text) is a no.
+    A cell of y is the second class or else counts as the first. Neither ever raises, because an
+    error would tell of somebody's cell. The shape of X and the names of its columns are public.
+    Fitting again spends again, and so does every fold of a cross-validation: see the page of this
+    module.
 
     Args:
         epsilon: the privacy promise of *one* fit; pure unless the method is prsma.
-        width: at most so many literals (lists: questions) in a rule. None for the widest class of which every rule can be counted,
-            which the number of features alone decides.
+        width: at most so many literals (lists: questions) in a rule. None for the widest class of
+            which every rule can be counted, which the number of features alone decides.
         signed: whether literals may be negated.
-        method: exponential (unconditional), rspm (conditional on a solver's certificate) or prsma (toy sizes).
+        method: exponential (unconditional), rspm (conditional on a solver's certificate) or prsma
+            (toy sizes).
         classes: the two labels, no and yes. Public: never read from y.
-        class_weight: what a mistake on a row of a class costs, a whole number from 1; 1 for classes that are not in it.
-        certifier: who solves and proves, for rspm and prsma: listing or counting (our own), cpsat, or auto.
+        class_weight: what a mistake on a row of a class costs, a whole number from 1; 1 for classes
+            that are not in it.
+        certifier: who solves and proves, for rspm and prsma: listing or counting (our own), cpsat,
+            or auto.
         noise_on: separators or features, for rspm and prsma.
         delta: for prsma.
-        report: the share of epsilon for telling how often the rule is wrong (``mistakes_``); 0 for not telling.
-        ledger: the file that keeps what was spent; without one, this process remembers nothing after the fit.
+        report: the share of epsilon for telling how often the rule is wrong (``mistakes_``); 0 for
+            not telling.
+        ledger: the file that keeps what was spent; without one, this process remembers nothing
+            after the fit.
 
     Attributes:
         rule_: the rule, as its class keeps it.
         words_: the rule in words.
         guarantee_: what is promised, and under ``reads`` whether it is conditional.
-        mistakes_: how often the rule is wrong on the rows it was learnt from, with an interval; None if ``report`` is 0.
+        mistakes_: how often the rule is wrong on the rows it was learnt from, with an interval;
+            None if ``report`` is 0.
         learned_: all of it, to save and publish.
         classes_: the two labels.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
@@ -107,20 +119,33 @@ class PrivateRuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         validate_data(self, X, y, skip_check_array=True)
         yes = column_or_1d(yes_of(y, classes), warn=True)
         if len(yes) != len(columns[0]):
-            raise ParameterError(f"X has {len(columns[0]):,} rows and y has {len(yes):,}; there must be one label for each row.")
-        names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{place}" for place in range(len(columns))])]
+            raise ParameterError(
+                f"X has {len(columns[0]):,} rows and y has {len(yes):,}; there must be one label"
+                " for each row."
+            )
+        names = [
+            str(name)
+            for name in getattr(
+                self, "feature_names_in_", [f"x{place}" for place in range(len(columns))]
+            )
+        ]
         target = label(_unlike("label", names), classes)
         schema = Schema((*map(feature, names), target))
         bits = bits_of(columns)
-        table = pa.table([*bits.T, np.where(yes, *reversed(target.categories))], names=[*names, target.name])
+        table = pa.table(
+            [*bits.T, np.where(yes, *reversed(target.categories))], names=[*names, target.name]
+        )
         self.learned_ = learn(
             table, schema=schema, label=target.name, attributes=names, rules=self.rules, width=self._width(len(names)),
             epsilon=self.epsilon, delta=self.delta, signed=self.signed, method=self.method, costs=self._costs(classes),
             report=self.report, certifier=self.certifier, noise_on=self.noise_on, parameters=self._parameters(), ledger=self.ledger,
         )  # fmt: skip
         self.rule_, self.words_ = self.learned_.rule, self.learned_.words
-        self.guarantee_, self.mistakes_ = self.learned_.manifest["guarantee"], self.learned_.manifest["mistakes"]
-        self.classes_ = np.asarray(classes, None if type(classes[0]) is type(classes[1]) else object)
+        self.guarantee_ = self.learned_.manifest["guarantee"]
+        self.mistakes_ = self.learned_.manifest["mistakes"]
+        self.classes_ = np.asarray(
+            classes, None if type(classes[0]) is type(classes[1]) else object
+        )
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -133,7 +158,8 @@ class PrivateRuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True  # one rule about features cut at 0.5 is not meant for blobs on a plane
+        # one rule about features cut at 0.5 is not meant for blobs on a plane
+        tags.classifier_tags.poor_score = True
         tags.input_tags.allow_nan = True
         tags.non_deterministic = True  # the noise has no seed
         return tags
@@ -145,14 +171,17 @@ class PrivateRuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def _width(self, features: int) -> int | None:
         if self.width is not None:
             return self.width
-        return widest(rule_class(self.rules, attributes=features, signed=self.signed, **self._parameters()))
+        return widest(
+            rule_class(self.rules, attributes=features, signed=self.signed, **self._parameters())
+        )
 
     def _costs(self, classes: tuple[Any, Any]) -> tuple[int, int]:
         """Of a wrong yes, which a row of the first class pays, and of a wrong no."""
         given = {} if self.class_weight is None else self.class_weight
         if not isinstance(given, dict) or not set(given) <= set(classes):
             raise ParameterError(
-                "class_weight is a mapping from the classes to whole numbers from 1: what a mistake on a row of each costs."
+                "class_weight is a mapping from the classes to whole numbers from 1: what a mistake"
+                " on a row of each costs."
             )
         costs = [given.get(value, 1) for value in classes]
         no, yes = (cost.item() if isinstance(cost, np.generic) else cost for cost in costs)
@@ -166,7 +195,8 @@ def _unlike(name: str, taken: list[str]) -> str:
 
 
 class PrivateConjunctionClassifier(PrivateRuleClassifier):
-    """Yes where all literals of a set are true. Parameters and attributes: :class:`PrivateRuleClassifier`.
+    """Yes where all literals of a set are true. Parameters and attributes:
+    :class:`PrivateRuleClassifier`.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -180,29 +210,36 @@ class PrivateConjunctionClassifier(PrivateRuleClassifier):
 
 
 class PrivateDisjunctionClassifier(PrivateRuleClassifier):
-    """Yes where some literal of a set is true. Parameters and attributes: :class:`PrivateRuleClassifier`."""
+    """Yes where some literal of a set is true. Parameters and attributes:
+    :class:`PrivateRuleClassifier`.
+    """
 
     rules: ClassVar[str] = "disjunctions"
 
 
 class PrivateParityClassifier(PrivateRuleClassifier):
-    """Yes where an odd (or an even) number of chosen features is true. Parameters and attributes: :class:`PrivateRuleClassifier`."""
+    """Yes where an odd (or an even) number of chosen features is true. Parameters and attributes:
+    :class:`PrivateRuleClassifier`.
+    """
 
     rules: ClassVar[str] = "parities"
 
 
 class PrivateDecisionListClassifier(PrivateRuleClassifier):
-    """If one literal is true then this, else if another then that, and so on. Parameters and attributes: :class:`PrivateRuleClassifier`."""
+    """If one literal is true then this, else if another then that, and so on. Parameters and
+    attributes: :class:`PrivateRuleClassifier`.
+    """
 
     rules: ClassVar[str] = "decision-lists"
 
 
 class PrivateHalfspaceClassifier(PrivateRuleClassifier):
-    """Yes where chosen features, each counted as +1 or -1, reach a threshold. Further attributes: :class:`PrivateRuleClassifier`.
+    """Yes where chosen features, each counted as +1 or -1, reach a threshold. Further attributes:
+    :class:`PrivateRuleClassifier`.
 
     Args:
-        bias: how far thresholds may lie from "at least 1", up or down. The other parameters are those of
-            :class:`PrivateRuleClassifier`.
+        bias: how far thresholds may lie from "at least 1", up or down. The other parameters are
+            those of :class:`PrivateRuleClassifier`.
     """
 
     rules: ClassVar[str] = "halfspaces"

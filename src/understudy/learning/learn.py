@@ -1,4 +1,6 @@
-"""``learn()``: a private rule from a table. Checks everything, reserves the budget, learns, reports how often the rule is wrong."""
+"""``learn()``: a private rule from a table. Checks everything, reserves the budget, learns, reports
+how often the rule is wrong.
+"""
 
 from __future__ import annotations
 
@@ -68,27 +70,32 @@ def learn(
     ledger: str | Path | Ledger | None = None,
     progress: bool | None = None,
 ) -> Learned:
-    """Learn a rule that predicts a yes/no label, with differential privacy under replace-one neighbours.
+    """Learn a rule that predicts a yes/no label, with differential privacy under replace-one
+    neighbours.
 
     Args:
         table: as for :func:`understudy.release`.
         schema: what is public about it.
         label: the question to answer, such as ``income = >50K``.
         epsilon: the privacy promise, pure unless the method is prsma.
-        attributes: the questions that rules are made of, such as ``age >= 40``; every value of every other column if not given.
+        attributes: the questions that rules are made of, such as ``age >= 40``; every value of
+            every other column if not given.
         rules: conjunctions, disjunctions, parities, halfspaces or decision-lists.
-        width: at most so many literals or questions in a rule; if not given, by the method exponential the widest class that is counted in
-            seconds, by the others the whole class.
+        width: at most so many literals or questions in a rule; if not given, by the method
+            exponential the widest class that is counted in seconds, by the others the whole class.
         signed: whether literals may be negated.
-        method: exponential (unconditional, by counting), rspm (by a solver, conditional on its certificate) or prsma (toy sizes).
+        method: exponential (unconditional, by counting), rspm (by a solver, conditional on its
+            certificate) or prsma (toy sizes).
         delta: for prsma only.
         costs: of a wrong yes and a wrong no, whole numbers.
         report: the share of epsilon for telling how often the rule is wrong; 0 for not telling.
-        certifier: who solves and proves, for rspm and prsma: listing or counting (our own code), cpsat, or auto.
+        certifier: who solves and proves, for rspm and prsma: listing or counting (our own code),
+            cpsat, or auto.
         noise_on: separators or features, for rspm and prsma.
         parameters: of the class, such as ``bias`` of halfspaces.
         ledger: the file that keeps what was spent on this table; beside the data if not given.
-        progress: show bars on a terminal or in a notebook, lines elsewhere; if not given, the bars only.
+        progress: show bars on a terminal or in a notebook, lines elsewhere; if not given, the bars
+            only.
 
     Returns:
         A :class:`Learned`; everything in it may be published.
@@ -133,17 +140,26 @@ def _learn(
     watcher: Watcher,
 ) -> Learned:
     schema = as_schema(schema)
-    if parameters is not None and not (isinstance(parameters, Mapping) and all(isinstance(name, str) for name in parameters)):
+    if parameters is not None and not (
+        isinstance(parameters, Mapping) and all(isinstance(name, str) for name in parameters)
+    ):
         raise ParameterError("parameters must be a mapping from names to values.")
     how, task = _method(method), Task.of(schema, label, attributes, costs)
-    of = rule_class(rules, attributes=len(task.attributes), signed=signed, width=width, **dict(parameters or {}))
+    of = rule_class(
+        rules, attributes=len(task.attributes), signed=signed, width=width, **dict(parameters or {})
+    )
     if how is Method.EXPONENTIAL and width is None:
         of = dataclasses.replace(of, width=widest(of))
     promised, share = exact_epsilon(epsilon), exact(report, "report")
     if not 0 <= share < 1:
-        raise ParameterError("report is the share of epsilon for telling how often the rule is wrong: at least 0 and below 1.")
+        raise ParameterError(
+            "report is the share of epsilon for telling how often the rule is wrong: at least 0 and"
+            " below 1."
+        )
     if (how is Method.PRSMA) != (delta is not None):
-        raise ParameterError("delta belongs to prsma, which needs one; the other methods are private without.")
+        raise ParameterError(
+            "delta belongs to prsma, which needs one; the other methods are private without."
+        )
     for_report = promised * share
     for_rule = promised - for_report
     by = certifier_of(certifier, of)
@@ -152,7 +168,10 @@ def _learn(
         checked_epsilon(part)
     if how is Method.EXPONENTIAL:
         if noise_on is not None:
-            raise ParameterError("noise_on belongs to rspm and prsma; the method exponential adds no noise to descriptions.")
+            raise ParameterError(
+                "noise_on belongs to rspm and prsma; the method exponential adds no noise to"
+                " descriptions."
+            )
         counting_of(of)
     else:
         by.check(of)
@@ -165,7 +184,11 @@ def _learn(
     if rows == 0:
         raise ParameterError("The table is empty; there is nothing to learn.")
     check_sums(rows, task, WEIGHT)
-    blocks = prsma.checked_plan(rows, for_rule, exact(delta, "delta"), by) if how is Method.PRSMA else None
+    blocks = (
+        prsma.checked_plan(rows, for_rule, exact(delta, "delta"), by)
+        if how is Method.PRSMA
+        else None
+    )
     spent = (for_rule / 2) ** 2 / 2 if how is Method.EXPONENTIAL else for_rule**2 / 2
     allowed = Cost(spent + for_report**2 / 2, delta=blocks.delta if blocks else Fraction(0))
 
@@ -200,7 +223,11 @@ def _learn(
             problem.add_note(book.in_words("Learning", promised, allowed.delta))
             raise
         # Our own sentences are safe to repeat; a foreign message might quote a cell.
-        failure = problem if isinstance(problem, UnderstudyError) else UnderstudyError("Something unexpected went wrong.")
+        failure = (
+            problem
+            if isinstance(problem, UnderstudyError)
+            else UnderstudyError("Something unexpected went wrong.")
+        )
     finally:
         if meter is not None:
             meter.close()
@@ -209,8 +236,13 @@ def _learn(
     if failure is not None:
         raise ReleaseFailed(f"{failure} Learning had begun, so its whole budget counts as spent.")
     if rule is None:
-        raise ReleaseFailed("Too few blocks of rows could be solved, so prsma gives no rule; its whole budget counts as spent.")
-    manifest = _manifest(events, rows, task, how, by, promised, blocks.delta if blocks else Fraction(0), told)
+        raise ReleaseFailed(
+            "Too few blocks of rows could be solved, so prsma gives no rule; its whole budget"
+            " counts as spent."
+        )
+    manifest = _manifest(
+        events, rows, task, how, by, promised, blocks.delta if blocks else Fraction(0), told
+    )
     manifest["ledger"] = book.where
     return Learned(schema, task, of, rule, manifest)
 
@@ -250,13 +282,24 @@ def _manifest(
         "mistakes": None if told is None else _share_wrong(told, rows, max(task.costs)),
         "spent": {"rho": str(spent.rho), "delta": str(spent.delta)},
         "events": [ev.to_dict(event) for event in events],
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "numba", "pyarrow")}},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("numpy", "numba", "pyarrow")},
+        },
     }
 
 
 def _share_wrong(told: tuple[int, Fraction], rows: int, top: int) -> dict[str, Any]:
-    """What mistakes cost a row, with an interval that holds with probability 0.95: P(|noise| > k) <= exp(-k / scale)."""
+    """What mistakes cost a row, with an interval that holds with probability 0.95: P(|noise| > k)
+    <= exp(-k / scale).
+    """
     noisy, scale = told
     margin = math.ceil(scale * math.log(1 / (1 - CONFIDENCE)))
     low, high = max(0, noisy - margin), min(top * rows, noisy + margin)
-    return {"cost": str(noisy), "share": min(max(noisy / rows, 0), top), "low": low / rows, "high": high / rows, "confidence": CONFIDENCE}
+    return {
+        "cost": str(noisy),
+        "share": min(max(noisy / rows, 0), top),
+        "low": low / rows,
+        "high": high / rows,
+        "confidence": CONFIDENCE,
+    }

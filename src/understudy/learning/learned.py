@@ -40,15 +40,22 @@ class Learned:
         return self.of.words(self.rule, self.task.names)
 
     def predict(self, table: Any) -> np.ndarray:
-        """What the rule says of rows (bool): anything with columns by name, such as a DataFrame or a dict of lists.
+        """What the rule says of rows (bool): anything with columns by name, such as a DataFrame or
+        a dict of lists.
 
         Only columns that the rule asks about have to be there.
         """
         wanted = sorted({a.column for a in self.task.attributes})
         needed = {self.task.attributes[j].column for j in self.of.asks(self.rule)}
-        found = {c: self.schema.columns[c].encode(_column(table, self.schema.columns[c].name)) for c in sorted(needed)}
+        found = {
+            c: self.schema.columns[c].encode(_column(table, self.schema.columns[c].name))
+            for c in sorted(needed)
+        }
         if len({len(codes) for codes in found.values()}) > 1:
-            raise SourceError("The columns that the rule asks about have different numbers of rows; give each row a cell in each.")
+            raise SourceError(
+                "The columns that the rule asks about have different numbers of rows; give each row"
+                " a cell in each."
+            )
         rows = len(next(iter(found.values()))) if found else _rows(table)
         codes = np.stack([found.get(c, np.zeros(rows, np.int32)) for c in wanted], axis=1)
         return self.of.predict(self.rule, self.task.bits(codes, wanted))
@@ -61,9 +68,14 @@ class Learned:
     def save(self, path: str | Path) -> None:
         """Write everything as JSON; :meth:`load` reads it back."""
         try:
-            as_path(path, "the rule").write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+            as_path(path, "the rule").write_text(
+                json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8"
+            )
         except OSError as problem:
-            raise BundleError(f"The rule could not be written to {str(path)!r} ({problem.strerror or type(problem).__name__}).") from None
+            raise BundleError(
+                f"The rule could not be written to {str(path)!r}"
+                f" ({problem.strerror or type(problem).__name__})."
+            ) from None
 
     @classmethod
     def load(cls, path: str | Path) -> Learned:
@@ -71,9 +83,14 @@ class Learned:
         try:
             data = json.loads(as_path(path, "the rule", BundleError).read_text(encoding="utf-8"))
         except OSError as problem:
-            raise BundleError(f"The rule {str(path)!r} cannot be read ({problem.strerror or type(problem).__name__}).") from None
+            raise BundleError(
+                f"The rule {str(path)!r} cannot be read"
+                f" ({problem.strerror or type(problem).__name__})."
+            ) from None
         except (ValueError, RecursionError):
-            raise BundleError(f"{str(path)!r} is not a rule: it is not valid JSON. Get the file again.") from None
+            raise BundleError(
+                f"{str(path)!r} is not a rule: it is not valid JSON. Get the file again."
+            ) from None
         return cls.from_dict(data)
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,7 +102,10 @@ class Learned:
             "schema": self.schema.to_dict(),
             "attributes": [_question(asked, self.schema) for asked in self.task.attributes],
             "label": _question(label, self.schema) if isinstance(label, Attribute) else bool(label),
-            "class": {"name": self.of.name, **{k: v for k, v in vars(self.of).items() if k != "attributes"}},
+            "class": {
+                "name": self.of.name,
+                **{k: v for k, v in vars(self.of).items() if k != "attributes"},
+            },
             "rule": list(self.rule),
             "manifest": self.manifest,
         }
@@ -98,10 +118,21 @@ class Learned:
             sound = made.of.contains(made.rule) and json.loads(json.dumps(made.to_dict())) == data
         except UnderstudyError as problem:
             raise BundleError(f"This rule does not fit together: {problem}") from None
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
+        except (
+            KeyError,
+            IndexError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+        ):
             sound = False
         if not sound:
-            raise BundleError("This rule cannot be read; it was changed, is incomplete, or was written by another version. Get it again.")
+            raise BundleError(
+                "This rule cannot be read; it was changed, is incomplete, or was written by another"
+                " version. Get it again."
+            )
         return made
 
     @classmethod
@@ -109,8 +140,16 @@ class Learned:
         schema = Schema.from_dict(data["schema"])
         asked = tuple(_attribute(entry, schema) for entry in data["attributes"])
         label = data["label"]
-        task = Task(asked, label if isinstance(label, bool) else _attribute(label, schema), tuple(data["manifest"]["costs"]))
-        of = rule_class(data["class"]["name"], attributes=len(asked), **{k: v for k, v in data["class"].items() if k != "name"})
+        task = Task(
+            asked,
+            label if isinstance(label, bool) else _attribute(label, schema),
+            tuple(data["manifest"]["costs"]),
+        )
+        of = rule_class(
+            data["class"]["name"],
+            attributes=len(asked),
+            **{k: v for k, v in data["class"].items() if k != "name"},
+        )
         return cls(schema, task, of, tuple(data["rule"]), data["manifest"])
 
 
@@ -120,10 +159,14 @@ def _question(asked: Attribute, schema: Schema) -> dict[str, Any]:
 
 def _attribute(entry: Mapping[str, Any], schema: Schema) -> Attribute:
     position = schema.position(entry["column"])
-    if not all(isinstance(code, int) and 0 <= code < schema.columns[position].size for code in entry["codes"]):
+    if not all(
+        isinstance(code, int) and 0 <= code < schema.columns[position].size
+        for code in entry["codes"]
+    ):
         raise ValueError("codes that the column does not have")
     asked = Attribute(position, frozenset(entry["codes"]), entry["name"])
-    with contextlib.suppress(UnderstudyError):  # a name that somebody made up says nothing about codes
+    # a name that somebody made up says nothing about codes
+    with contextlib.suppress(UnderstudyError):
         meant = Attribute.parse(asked.name, schema)
         if (meant.column, meant.codes) != (asked.column, asked.codes):
             raise ValueError("codes that are not what the question asks for")
@@ -136,7 +179,8 @@ def _column(table: Any, name: str) -> Cells:
         return _cells_of(column)
     except (KeyError, TypeError, IndexError, ValueError):
         raise SourceError(
-            f"The rule asks about the column {name!r}; give a table that has it by name, such as a DataFrame or a dict of lists."
+            f"The rule asks about the column {name!r}; give a table that has it by name, such as a"
+            " DataFrame or a dict of lists."
         ) from None
 
 
@@ -147,8 +191,14 @@ def _rows(table: Any) -> int:
             return len(next(iter(table.values()), ()))
         return int(table.num_rows) if hasattr(table, "num_rows") else len(table)
     except TypeError:
-        raise SourceError("A rule predicts for the rows of a table, such as a DataFrame or a dict of lists.") from None
+        raise SourceError(
+            "A rule predicts for the rows of a table, such as a DataFrame or a dict of lists."
+        ) from None
 
 
 def _cells_of(column: Any) -> Cells:
-    return read_cells(column) if isinstance(column, (pa.Array, pa.ChunkedArray)) else read_objects(column)
+    return (
+        read_cells(column)
+        if isinstance(column, (pa.Array, pa.ChunkedArray))
+        else read_objects(column)
+    )

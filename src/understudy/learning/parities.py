@@ -1,7 +1,9 @@
-"""Parities: whether an odd number of chosen attributes is true. With ``signed``, a constant coordinate turns odd into even.
+"""Parities: whether an odd number of chosen attributes is true. With ``signed``, a constant
+coordinate turns odd into even.
 
-Separators: the points at which one coordinate is true. Where there are more than about fifteen attributes, learning a parity from noisy
-rows is hard for every known solver; the whole class of up to 2^24 is compared at once by a Walsh transform instead.
+Separators: the points at which one coordinate is true. Where there are more than about fifteen
+attributes, learning a parity from noisy rows is hard for every known solver; the whole class of up
+to 2^24 is compared at once by a Walsh transform instead.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from understudy.learning.base import Program, Rule, RuleClass, SubsetClass
 
 @dataclass(frozen=True, kw_only=True)
 class Parities(SubsetClass):
-    """Yes where an odd number of the coordinates of a set is true; the last one, if signed, is true everywhere.
+    """Yes where an odd number of the coordinates of a set is true; the last one, if signed, is true
+    everywhere.
 
     Examples:
         >>> Parities(attributes=2).words((0, 2), ["a", "b"])
@@ -40,7 +43,11 @@ class Parities(SubsetClass):
 
     def lift(self, bits: np.ndarray) -> np.ndarray:
         bits = np.asarray(bits, np.int8)
-        return np.concatenate([bits, np.ones((len(bits), 1), np.int8)], axis=1) if self.signed else bits
+        return (
+            np.concatenate([bits, np.ones((len(bits), 1), np.int8)], axis=1)
+            if self.signed
+            else bits
+        )
 
     def values(self, rule: Rule, lifted: np.ndarray) -> np.ndarray:
         said: np.ndarray = lifted[:, list(rule)].sum(axis=1, dtype=np.int64) % 2 == 1
@@ -48,7 +55,10 @@ class Parities(SubsetClass):
 
     def words(self, rule: Rule, names: Sequence[str]) -> str:
         even = self.attributes in rule
-        return f"an {'even' if even else 'odd'} number of: {', '.join(names[e] for e in rule if e < self.attributes) or 'nothing'}"
+        return (
+            f"an {'even' if even else 'odd'} number of:"
+            f" {', '.join(names[e] for e in rule if e < self.attributes) or 'nothing'}"
+        )
 
     @property
     def choices(self) -> list[int]:
@@ -88,5 +98,10 @@ class Parities(SubsetClass):
         for i, point in enumerate(lifted):
             true = np.flatnonzero(point == 1).tolist()
             own = range(halves + digits * i, halves + digits * (i + 1))
-            made.row([*true, first + i, *own], [*(1,) * len(true), -1, *(-(2 << t) for t in range(digits))], low=0, high=0)
+            made.row(
+                [*true, first + i, *own],
+                [*(1,) * len(true), -1, *(-(2 << t) for t in range(digits))],
+                low=0,
+                high=0,
+            )
         return made

@@ -1,7 +1,8 @@
 """PRSMA's plan: what learning over blocks of rows takes, said before anything is read.
 
-Neel, Roth and Wu (2019), with the corrected number of blocks and constants of PROOFS.md, M12. It stays private when solves fail as
-an adversary would have them fail, and pays for that with so many solves and so few rows each that it is of use at toy sizes only.
+Neel, Roth and Wu (2019), with the corrected number of blocks and constants of PROOFS.md, M12. It
+stays private when solves fail as an adversary would have them fail, and pays for that with so many
+solves and so few rows each that it is of use at toy sizes only.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from understudy.learning.certifiers import Certifier
 from understudy.privacy.argmin import BlockPlan, plan_blocks
 from understudy.privacy.budget import exact, exact_epsilon
 
-MOST_SOLVES, MOST_OUTSIDE_SOLVES = 200_000, 2_000  # a process of its own for each solve takes most of a second
+# a process of its own for each solve takes most of a second
+MOST_SOLVES, MOST_OUTSIDE_SOLVES = 200_000, 2_000
 FEWEST_BLOCK_ROWS = 10
 
 
@@ -39,14 +41,16 @@ def checked_plan(rows: int, epsilon: Fraction, delta: Fraction, certifier: Certi
     made = plan(rows, epsilon, delta)
     if made.block_rows < FEWEST_BLOCK_ROWS:
         raise NotSupported(
-            f"prsma cuts {rows:,} rows into {made.blocks:,} blocks of {made.block_rows:,}, too few to learn from; it would need "
-            f"{FEWEST_BLOCK_ROWS * made.blocks:,} rows. Use the method exponential, which needs no blocks."
+            f"prsma cuts {rows:,} rows into {made.blocks:,} blocks of {made.block_rows:,}, too few"
+            f" to learn from; it would need {FEWEST_BLOCK_ROWS * made.blocks:,} rows. Use the"
+            " method exponential, which needs no blocks."
         )
     most = MOST_SOLVES if certifier.condition is None else MOST_OUTSIDE_SOLVES
     if made.solves > most:
         raise NotSupported(
-            f"prsma would make {made.solves:,} solves ({made.runs:,} in each of {made.blocks:,} blocks) for this epsilon and delta, "
-            f"and at most {most:,} are made with the certifier {certifier.name}. Use the method exponential, which needs none, "
-            "or a much larger delta."
+            f"prsma would make {made.solves:,} solves ({made.runs:,} in each of {made.blocks:,}"
+            f" blocks) for this epsilon and delta, and at most {most:,} are made with the certifier"
+            f" {certifier.name}. Use the method exponential, which needs none, or a much larger"
+            " delta."
         )
     return made

@@ -1,4 +1,6 @@
-"""Features and labels as yes or no: each cell is read by itself, by a public rule, and none can raise."""
+"""Features and labels as yes or no: each cell is read by itself, by a public rule, and none can
+raise.
+"""
 
 from __future__ import annotations
 
@@ -23,30 +25,43 @@ def feature(name: str) -> Number:
 
 
 def columns_of(x: Any) -> list[np.ndarray]:
-    """The columns of a table in memory; refuses what has not two dimensions, rows or features, all of which are public."""
+    """The columns of a table in memory; refuses what has not two dimensions, rows or features, all
+    of which are public.
+    """
     if isinstance(x, imported("scipy.sparse", "spmatrix", "sparray")):
-        raise ParameterError("X is a sparse matrix, which cannot be learnt from; give a dense one (X.toarray()).")
+        raise ParameterError(
+            "X is a sparse matrix, which cannot be learnt from; give a dense one (X.toarray())."
+        )
     frames = imported("pandas", "DataFrame")
     if isinstance(x, frames):
         table = frames[0](x)  # read as pandas reads it, whatever a subclass overrides
     elif isinstance(x, (list, tuple)):
         table = _by_cells(x)
     else:
-        table = x if isinstance(x, np.ndarray) else np.asarray(x, dtype=None if hasattr(x, "dtype") else object)
+        table = (
+            x
+            if isinstance(x, np.ndarray)
+            else np.asarray(x, dtype=None if hasattr(x, "dtype") else object)
+        )
     if table.ndim != 2:
         raise ParameterError(
-            f"X has {table.ndim} dimension(s) and needs two, rows and features. Reshape your data: one feature is X.reshape(-1, 1)."
+            f"X has {table.ndim} dimension(s) and needs two, rows and features. Reshape your data:"
+            " one feature is X.reshape(-1, 1)."
         )
     for count, what in zip(table.shape, ("sample", "feature"), strict=True):
         if count == 0:
-            raise ParameterError(f"X has 0 {what}(s) (shape={table.shape}) while a minimum of 1 is required.")
+            raise ParameterError(
+                f"X has 0 {what}(s) (shape={table.shape}) while a minimum of 1 is required."
+            )
     if isinstance(table, np.ndarray):
         return list(table.T)
     return [table.iloc[:, place].to_numpy() for place in range(table.shape[1])]
 
 
 def _by_cells(rows: Sequence[Any]) -> np.ndarray:
-    """Nested lists as a table: NumPy would take a dimension more from cells that are lists themselves."""
+    """Nested lists as a table: NumPy would take a dimension more from cells that are lists
+    themselves.
+    """
     if not all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
         return np.empty(len(rows), object)
     if len({len(row) for row in rows}) > 1:
@@ -71,9 +86,20 @@ def label(name: str, classes: Sequence[Any]) -> Categorical:
 
 def plain_classes(given: Any) -> tuple[Any, Any]:
     """Two different classes as plain values."""
-    values = [v.item() if isinstance(v, np.generic) else v for v in given] if isinstance(given, (tuple, list, np.ndarray)) else []
-    if len(values) != 2 or not all(isinstance(v, (str, int, float)) and v == v for v in values) or len(set(map(text_of, values))) != 2:
-        raise ParameterError("classes are two different numbers or texts, no and yes; they are public and never read from y.")
+    values = (
+        [v.item() if isinstance(v, np.generic) else v for v in given]
+        if isinstance(given, (tuple, list, np.ndarray))
+        else []
+    )
+    if (
+        len(values) != 2
+        or not all(isinstance(v, (str, int, float)) and v == v for v in values)
+        or len(set(map(text_of, values))) != 2
+    ):
+        raise ParameterError(
+            "classes are two different numbers or texts, no and yes; they are public and never read"
+            " from y."
+        )
     if values[0] == values[1]:
         raise ParameterError("classes are two different numbers or texts, and true is 1.")
     return values[0], values[1]
@@ -81,7 +107,11 @@ def plain_classes(given: Any) -> tuple[Any, Any]:
 
 def yes_of(y: Any, classes: tuple[Any, Any]) -> np.ndarray:
     """Where a label is the second class, as a number or as text (bool, of y's own shape)."""
-    cells = y if isinstance(y, np.ndarray) else np.asarray(y, dtype=None if hasattr(y, "dtype") else object)
+    cells = (
+        y
+        if isinstance(y, np.ndarray)
+        else np.asarray(y, dtype=None if hasattr(y, "dtype") else object)
+    )
     read = _cells_of(cells.reshape(-1))
     same = label("label", classes).encode(read) == 1
     if not isinstance(classes[1], str):

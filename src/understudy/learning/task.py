@@ -1,4 +1,6 @@
-"""What is to be learnt from a table: which questions about its columns are the attributes, and which is the label; all public."""
+"""What is to be learnt from a table: which questions about its columns are the attributes, and
+which is the label; all public.
+"""
 
 from __future__ import annotations
 
@@ -31,25 +33,49 @@ class Task:
 
     def __post_init__(self) -> None:
         if not self.attributes:
-            raise ParameterError("A rule needs at least one attribute: a question about a column that is not the label's.")
-        if isinstance(self.label, Attribute) and any(a.column == self.label.column for a in self.attributes):
+            raise ParameterError(
+                "A rule needs at least one attribute: a question about a column that is not the"
+                " label's."
+            )
+        if isinstance(self.label, Attribute) and any(
+            a.column == self.label.column for a in self.attributes
+        ):
             raise ParameterError("The label's column cannot be an attribute as well.")
         if (
             not isinstance(self.costs, tuple)
             or len(self.costs) != 2
-            or any(isinstance(c, bool) or not isinstance(c, int) or not 1 <= c <= MOST_COST for c in self.costs)
+            or any(
+                isinstance(c, bool) or not isinstance(c, int) or not 1 <= c <= MOST_COST
+                for c in self.costs
+            )
         ):
-            raise ParameterError(f"costs are two whole numbers from 1 to {MOST_COST}: of a wrong yes, and of a wrong no.")
+            raise ParameterError(
+                f"costs are two whole numbers from 1 to {MOST_COST}: of a wrong yes, and of a"
+                " wrong no."
+            )
 
     @classmethod
-    def of(cls, schema: Schema, label: str, attributes: Sequence[str] | None = None, costs: Any = (1, 1)) -> Task:
-        """From texts; without a list, each value of each other column is an attribute, or of a yes/no column the second one."""
-        if attributes is not None and (isinstance(attributes, (str, Mapping)) or not isinstance(attributes, Iterable)):
-            raise ParameterError("attributes are a list of texts; put even a single one into brackets.")
+    def of(
+        cls,
+        schema: Schema,
+        label: str,
+        attributes: Sequence[str] | None = None,
+        costs: Any = (1, 1),
+    ) -> Task:
+        """From texts; without a list, each value of each other column is an attribute, or of a
+        yes/no column the second one.
+        """
+        if attributes is not None and (
+            isinstance(attributes, (str, Mapping)) or not isinstance(attributes, Iterable)
+        ):
+            raise ParameterError(
+                "attributes are a list of texts; put even a single one into brackets."
+            )
         target = Attribute.parse(label, schema)
         if len(target.codes) in (0, schema.shape[target.column]):
             raise ParameterError(
-                f"The label {target.name!r} has one answer for every row, so there is nothing to learn; ask another question."
+                f"The label {target.name!r} has one answer for every row, so there is nothing to"
+                " learn; ask another question."
             )
         if attributes is None:
             made = [a for p in range(len(schema)) if p != target.column for a in _usual(schema, p)]
@@ -84,7 +110,16 @@ def _usual(schema: Schema, position: int) -> list[Attribute]:
     if column.size == 2:
         return [
             Attribute(
-                position, frozenset([1]), column.name if column.label(1) in ("1", "true", "True") else f"{column.name} = {column.label(1)}"
+                position,
+                frozenset([1]),
+                (
+                    column.name
+                    if column.label(1) in ("1", "true", "True")
+                    else f"{column.name} = {column.label(1)}"
+                ),
             )
         ]
-    return [Attribute(position, frozenset([code]), f"{column.name} = {column.label(code)}") for code in range(column.size)]
+    return [
+        Attribute(position, frozenset([code]), f"{column.name} = {column.label(code)}")
+        for code in range(column.size)
+    ]

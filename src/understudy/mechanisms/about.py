@@ -1,4 +1,6 @@
-"""What a mechanism's parameters are, for people: read from the one place that says it, the docstring of its class."""
+"""What a mechanism's parameters are, for people: read from the one place that says it, the
+docstring of its class.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +35,25 @@ class Parameter:
         """The default in words."""
         if self.default is None:
             return "usually not given"
-        return f"default {str(self.default).lower() if isinstance(self.default, bool) else self.default}"
+        return (
+            "default"
+            f" {str(self.default).lower() if isinstance(self.default, bool) else self.default}"
+        )
 
 
 def parameters_of(kind: type[Mechanism]) -> list[Parameter]:
     """Its parameters, in order."""
     hints, told = typing.get_type_hints(kind), meanings(kind)
-    return [Parameter(f.name, _kinds(hints[f.name]), _plain(f.default), told.get(f.name, "")) for f in dataclasses.fields(kind)]
+    return [
+        Parameter(f.name, _kinds(hints[f.name]), _plain(f.default), told.get(f.name, ""))
+        for f in dataclasses.fields(kind)
+    ]
 
 
 def meanings(kind: type[Mechanism]) -> dict[str, str]:
-    """What the docstrings of a class and its parents say of each attribute; the class's own words come first."""
+    """What the docstrings of a class and its parents say of each attribute; the class's own words
+    come first.
+    """
     found: dict[str, str] = {}
     for ancestor in kind.__mro__:
         for name, words in ENTRY.findall(_page(ancestor).partition("Attributes:\n")[2]):
@@ -80,5 +90,9 @@ def _plain(value: Any) -> Any:
 def _kinds(hint: Any) -> str:
     """The kinds of value that a field takes, or the words of a Literal."""
     listed = typing.get_args(hint) or (hint,)
-    words = [f"{kind}" if isinstance(kind, str) else PLAIN.get(kind, "") for kind in listed if kind is not type(None)]
+    words = [
+        f"{kind}" if isinstance(kind, str) else PLAIN.get(kind, "")
+        for kind in listed
+        if kind is not type(None)
+    ]
     return " or ".join(dict.fromkeys(word for word in words if word))

@@ -1,8 +1,9 @@
 """ARP, adaptive row projection: Understudy's own mechanism and its default.
 
-Measure the 1-way marginals. Then either measure the whole workload at once, or go round by round: SELECT the
-marginal that the rows get most wrong, MEASURE it whole, MOVE the rows. Which of the two, how many rounds and how
-the budget is split follow from public facts (docs/arp.md says how the rule was found).
+Measure the 1-way marginals. Then either measure the whole workload at once, or go round by round:
+SELECT the marginal that the rows get most wrong, MEASURE it whole, MOVE the rows. Which of the two,
+how many rounds and how the budget is split follow from public facts (docs/arp.md says how the rule
+was found).
 """
 
 from __future__ import annotations
@@ -29,22 +30,30 @@ from understudy.synthesis.evidence import with_sums
 from understudy.tally import DENSE_CELLS
 
 ROUNDS = 30
-HOTTEST = 0.8  # heat holds strong dependences back by a share of the noise; where noise is small there is room for more
-HELD_BACK = (0.00075, 0.0012)  # of the rows, at once and in rounds, where fewer tables leave more open
-SOONER = 1.2  # sigmas: in rounds, a table was picked because some cell of it is far off; not when there are pairs only
+# heat holds strong dependences back by a share of the noise; where noise is small there is room for
+# more
+HOTTEST = 0.8
+# of the rows, at once and in rounds, where fewer tables leave more open
+HELD_BACK = (0.00075, 0.0012)
+# sigmas: in rounds, a table was picked because some cell of it is far off; not when there are pairs
+# only
+SOONER = 1.2
 PAIRS_HEAT = 0.25  # when all pairs that matter are measured, little is left open
 SMALL_NOISE = 0.008  # one-shot while the noise of a cell is below this share of the rows
-CANDIDATE_CELLS = 20_000  # a wider marginal is mostly noise; its sub-marginals are candidates instead
+# a wider marginal is mostly noise; its sub-marginals are candidates instead
+CANDIDATE_CELLS = 20_000
 ALL_CELLS = 50_000_000  # of all candidates
 AT_ONCE_CELLS = 10_000_000  # of everything measured at once: rows are fitted to each of them
 MOST_TABLES = 200_000  # different sets of columns in the workload
 MOST_BELOW = 20_000_000  # sub-marginals of all these
 SWEEPS_IN_ROUNDS, SWEEPS_AT_ONCE = 2, 3
 CLOSURE = 3  # candidates have at most so many columns
-FIRST_ADAPTIVE, FIRST_AT_ONCE = Fraction(35, 100), Fraction(12, 100)  # for the single columns, which everything else is built on
+# for the single columns, which everything else is built on
+FIRST_ADAPTIVE, FIRST_AT_ONCE = Fraction(35, 100), Fraction(12, 100)
 LONG_COLUMN = 1_000  # a column of more values gets no more of the budget
 UNMEASURED = 0.005  # of the rows: what a model of the strongest dependences leaves on survey data
-SINGLE_SHARE = Fraction(1, 4)  # of what the 1-ways leave, for queries over too many columns to be part of a marginal
+# of what the 1-ways leave, for queries over too many columns to be part of a marginal
+SINGLE_SHARE = Fraction(1, 4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,10 +61,11 @@ class Arp(Mechanism):
     """Data player: rows. Query player: everything at once, or the worst marginal first.
 
     Attributes:
-        adaptive: select marginals round by round, or measure the workload at once; ``None`` for a public rule: at once while
-            that leaves little noise.
+        adaptive: select marginals round by round, or measure the workload at once; ``None`` for a
+            public rule: at once while that leaves little noise.
         rounds: how often to select and measure, when adaptive.
-        first: share of the budget for the 1-way marginals; ``None`` for 35% when adaptive, else 12%.
+        first: share of the budget for the 1-way marginals; ``None`` for 35% when adaptive, else
+            12%.
         selecting: share of each round for the selection, when adaptive.
     """
 
@@ -65,12 +75,19 @@ class Arp(Mechanism):
     selecting: Fraction = Fraction(35, 100)
 
     name: ClassVar[str] = "arp"
-    summary: ClassVar[str] = "adaptive row projection: measures whole marginals and moves rows toward them; any table, any workload"
+    summary: ClassVar[str] = (
+        "adaptive row projection: measures whole marginals and moves rows toward them; any table,"
+        " any workload"
+    )
     in_short: ClassVar[str] = "fits rows to measured marginals; any table"
     reference: ClassVar[str] = "Understudy; after Aydore et al. (2021) and McKenna et al. (2022)"
 
     def check(self, brief: Brief) -> None:
-        check_share(self.name, first=Fraction(1, 2) if self.first is None else self.first, selecting=self.selecting)
+        check_share(
+            self.name,
+            first=Fraction(1, 2) if self.first is None else self.first,
+            selecting=self.selecting,
+        )
         check_whole(self.name, rounds=(self.rounds, 1, 10_000))
         if self.adaptive not in (None, True, False):
             raise ParameterError("arp needs adaptive to be true or false.")
@@ -78,53 +95,85 @@ class Arp(Mechanism):
         widths = [len(columns) for part in brief.workload for columns in _column_sets(part)]
         if len(widths) > MOST_TABLES or sum(map(_below, widths)) > MOST_BELOW:
             raise NotSupported(
-                f"arp measures a table for each set of columns that is asked about, at most {MOST_TABLES:,}, or the tables below them, "
-                f"at most {MOST_BELOW:,}; ask about fewer, or use the mechanism 'dualquery'."
+                "arp measures a table for each set of columns that is asked about, at most"
+                f" {MOST_TABLES:,}, or the tables below them, at most {MOST_BELOW:,}; ask about"
+                " fewer, or use the mechanism 'dualquery'."
             )
 
-    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
+    def play(
+        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+    ) -> Played:
         rho, tables, single = meter.left, own_tables(brief), single_queries(brief)
         candidates = closure(brief)
         adaptive = self.is_adaptive(brief, rho, meter.rows)
         first = rho * self._first(adaptive) if tables or single or candidates else rho
-        for_single = (rho - first) * (SINGLE_SHARE if tables or candidates else 1) if single else Fraction(0)
+        for_single = (
+            (rho - first) * (SINGLE_SHARE if tables or candidates else 1) if single else Fraction(0)
+        )
         rest = rho - first - for_single
         ones = one_way(brief.schema)
-        steps: list[QueryPlayer] = [MeasureAll(meter, ones, rho=first, weights=[_weight(part) for part in ones])]
+        steps: list[QueryPlayer] = [
+            MeasureAll(meter, ones, rho=first, weights=[_weight(part) for part in ones])
+        ]
         if single:
             steps.append(MeasureAll(meter, single, rho=for_single))
         if adaptive:
             each = rest / self.rounds
             selecting = Fraction(self.selecting)
-            steps.append(WorstMarginal(meter, candidates, select=each * selecting, measure=each * (1 - selecting)))
+            steps.append(
+                WorstMarginal(
+                    meter, candidates, select=each * selecting, measure=each * (1 - selecting)
+                )
+            )
         else:
             steps.append(MeasureAll(meter, tables, rho=rest))
-        heat, sooner = self._heat(brief, rho, meter.rows), SOONER if adaptive and not _pairs_only(brief) else 0.0
+        heat = self._heat(brief, rho, meter.rows)
+        sooner = SOONER if adaptive and not _pairs_only(brief) else 0.0
         sweeps = SWEEPS_IN_ROUNDS if adaptive else SWEEPS_AT_ONCE
-        data = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=sweeps, heat=heat, sooner=sooner, watcher=watcher)
+        data = RowPlayer(
+            brief.schema,
+            people=meter.rows,
+            rng=rng,
+            sweeps=sweeps,
+            heat=heat,
+            sooner=sooner,
+            watcher=watcher,
+        )
         rounds = len(steps) - 1 + (self.rounds if adaptive else 1)
         return play(data, InTurn(*steps), rounds=rounds, watcher=watcher, schema=brief.schema)
 
     def is_adaptive(self, brief: Brief, rho: Fraction, people: int) -> bool:
-        """The public rule: at once while that leaves little noise on each cell, else only what is most wrong."""
+        """The public rule: at once while that leaves little noise on each cell, else only what is
+        most wrong.
+        """
         tables, candidates = own_tables(brief), closure(brief)
         if self.adaptive is not None or not candidates:
             return bool(self.adaptive) and bool(candidates)
         if not tables or sum(part.size for part in tables) > AT_ONCE_CELLS:
-            return True  # with no table small enough to be measured at once, only their sub-marginals are left to spend on
-        return self._sigma(brief, rho, False) > SMALL_NOISE * people and len(tables) > self.rounds / 2
+            # with no table small enough to be measured at once, only their sub-marginals are left
+            # to spend on
+            return True
+        return (
+            self._sigma(brief, rho, False) > SMALL_NOISE * people and len(tables) > self.rounds / 2
+        )
 
     def outlook(self, brief: Brief, rho: Fraction, people: int) -> Outlook:
         adaptive = self.is_adaptive(brief, rho, people)
         tables = closure(brief) if adaptive else own_tables(brief)
         cells, ones = sum(_held(part, people) for part in tables), one_way(brief.schema)
-        typical = self.rounds / len(tables) if adaptive else 1.0  # of the candidates, as many as there are rounds
+        # of the candidates, as many as there are rounds
+        typical = self.rounds / len(tables) if adaptive else 1.0
         dense = [part for part in tables if part.size <= DENSE_CELLS]
         widest = max((len(part.shape) for part in tables), default=1)
-        # A round moves the columns of its table only, once for each width below it; on average half of the tables are there.
+        # A round moves the columns of its table only, once for each width below it; on average half
+        # of the tables are there.
         moved = self.rounds * SWEEPS_IN_ROUNDS * widest * widest / len(brief.schema) / 2
         return Outlook(
-            how=f"{self.rounds} rounds of select and measure" if adaptive else f"{len(tables)} marginals measured at once",
+            how=(
+                f"{self.rounds} rounds of select and measure"
+                if adaptive
+                else f"{len(tables)} marginals measured at once"
+            ),
             sigma=self._sigma(brief, rho, adaptive),
             tables=len(tables) + len(ones),
             cells=cells,
@@ -143,19 +192,29 @@ class Arp(Mechanism):
         return min(max(room, HEAT), HOTTEST)
 
     def _first(self, adaptive: bool) -> Fraction:
-        return (FIRST_ADAPTIVE if adaptive else FIRST_AT_ONCE) if self.first is None else Fraction(self.first)
+        return (
+            (FIRST_ADAPTIVE if adaptive else FIRST_AT_ONCE)
+            if self.first is None
+            else Fraction(self.first)
+        )
 
     def _sigma(self, brief: Brief, rho: Fraction, adaptive: bool) -> float:
         """Noise of one measured count, in people."""
         rest = float(rho * (1 - self._first(adaptive)))
         tables = own_tables(brief) or one_way(brief.schema)
         if adaptive:
-            return math.sqrt(tables[0].l2_squared(brief.neighbours) * self.rounds / (2 * rest * float(1 - Fraction(self.selecting))))
+            return math.sqrt(
+                tables[0].l2_squared(brief.neighbours)
+                * self.rounds
+                / (2 * rest * float(1 - Fraction(self.selecting)))
+            )
         return math.sqrt(sum(part.l2_squared(brief.neighbours) for part in tables) / (2 * rest))
 
 
 def own_tables(brief: Brief) -> list[Marginal]:
-    """The workload's own marginals of two columns and more, and those of the columns of its single queries; widest left out."""
+    """The workload's own marginals of two columns and more, and those of the columns of its single
+    queries; widest left out.
+    """
     found: dict[Marginal, None] = {}
     for part in brief.workload:
         for columns in _column_sets(part):
@@ -168,20 +227,25 @@ def own_tables(brief: Brief) -> list[Marginal]:
 def single_queries(brief: Brief) -> list[Symmetric]:
     """Queries over columns whose marginal would be too wide: measured as they are.
 
-    Only of classes that rows can be fitted to; every other class is served by the marginals of its columns, as far as these go.
+    Only of classes that rows can be fitted to; every other class is served by the marginals of its
+    columns, as far as these go.
     """
     found: list[Symmetric] = []
     for part in brief.workload:
         if isinstance(part, (Conjunctions, Symmetric)):
             sets = [frozenset(columns) for columns in _columns_of_each(part)]
-            wide = {columns for columns in set(sets) if _marginal(brief, columns).size > CANDIDATE_CELLS}
+            wide = {
+                columns for columns in set(sets) if _marginal(brief, columns).size > CANDIDATE_CELLS
+            }
             asked = tuple(part.query(i) for i, columns in enumerate(sets) if columns in wide)
             found.extend([Symmetric(asked)] if asked else [])
     return found
 
 
 def closure(brief: Brief) -> list[Marginal]:
-    """What selection may choose from: the workload's own marginals and their sub-marginals, narrow and small ones first."""
+    """What selection may choose from: the workload's own marginals and their sub-marginals, narrow
+    and small ones first.
+    """
     found = {
         columns: _marginal(brief, columns)
         for part in brief.workload
@@ -229,5 +293,7 @@ def _held(part: Marginal, people: int) -> int:
 
 
 def _weight(column: Marginal) -> int:
-    """A column's share of the first step: its error adds up over its values, so a long one needs less noise on each."""
+    """A column's share of the first step: its error adds up over its values, so a long one needs
+    less noise on each.
+    """
     return math.isqrt(100 * min(column.size, LONG_COLUMN))

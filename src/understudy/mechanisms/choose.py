@@ -9,14 +9,30 @@ from understudy.mechanisms.independent import Independent
 from understudy.players.rows import MOST_COLUMNS
 
 RULE = (
-    f"independent where only single columns are asked about; dualquery for tables of more than {MOST_COLUMNS:,} columns; arp for all others"
+    "independent where only single columns are asked about; dualquery for tables of more than"
+    f" {MOST_COLUMNS:,} columns; arp for all others"
 )
 
 
 def choose(brief: Brief) -> tuple[Mechanism, str]:
     """(a mechanism, why): depends on the schema and the workload, never on rows."""
     if all(len(part.columns) < 2 for part in brief.workload):
-        return Independent(), "the workload asks about single columns only, and all of the budget goes to them"
+        return (
+            Independent(),
+            "the workload asks about single columns only, and all of the budget goes to them",
+        )
     if len(brief.schema) > MOST_COLUMNS:
-        return DualQuery(), "the table is too wide to measure or to keep whole rows of; it draws queries and solves for one record a round"
-    return Arp(), "it measures whole marginals and fits rows to them, for any table and any workload (docs/arp.md)"
+        return (
+            DualQuery(),
+            (
+                "the table is too wide to measure or to keep whole rows of; it draws queries and"
+                " solves for one record a round"
+            ),
+        )
+    return (
+        Arp(),
+        (
+            "it measures whole marginals and fits rows to them, for any table and any workload"
+            " (docs/arp.md)"
+        ),
+    )

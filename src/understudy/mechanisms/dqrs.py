@@ -1,9 +1,11 @@
 """DQRS*: DualQuery by rejection sampling.
 
-Vietri, Tian, Bun, Steinke and Wu (2020), Algorithm 4, slot by slot. The weights over queries move little from round to round, so a drawn
-query can mostly stay: after each record it is kept with a probability that depends on how its weight moved, and only what is rejected
-is drawn anew. A round of s slots costs s times a Renyi curve (privacy/PROOFS.md, M9) instead of s fresh draws. With G = eta T that is
-about s (G^3 + 3 G^2) / (6 n^2) in rho for all rounds together, however many there are, where DualQuery pays s G^2 T / (6 n^2):
+Vietri, Tian, Bun, Steinke and Wu (2020), Algorithm 4, slot by slot. The weights over queries move
+little from round to round, so a drawn query can mostly stay: after each record it is kept with a
+probability that depends on how its weight moved, and only what is rejected is drawn anew. A round
+of s slots costs s times a Renyi curve (privacy/PROOFS.md, M9) instead of s fresh draws. With G =
+eta T that is about s (G^3 + 3 G^2) / (6 n^2) in rho for all rounds together, however many there
+are, where DualQuery pays s G^2 T / (6 n^2):
 many rounds of small steps are nearly free. Beyond eta = 0.5 there is nothing to gain.
 """
 
@@ -40,14 +42,17 @@ LARGE_STEP = 0.5  # at more, keeping costs as much as drawing anew
 
 @dataclass(frozen=True, kw_only=True)
 class DQRS(Mechanism):
-    """Data player: the best record against this round's queries. Query player: multiplicative weights, by slots that are kept.
+    """Data player: the best record against this round's queries. Query player: multiplicative
+    weights, by slots that are kept.
 
     Attributes:
         rounds: T, also the number of different records; ``None`` for as many as the budget allows.
-        samples: s, the number of slots for drawn queries; ``None`` for dualquery's rule: more with rows and budget.
+        samples: s, the number of slots for drawn queries; ``None`` for dualquery's rule: more with
+            rows and budget.
         step: eta, how sharply queries that are wrong gain weight; ``None`` for 0.5,
             the largest at which keeping pays, or what the budget allows if rounds are given.
-        oracle: who finds the records, by name: search, exact, cpsat, milp, gurobi, parity or brute (docs/oracles.md).
+        oracle: who finds the records, by name: search, exact, cpsat, milp, gurobi, parity or brute
+            (docs/oracles.md).
     """
 
     rounds: int | None = None
@@ -57,7 +62,8 @@ class DQRS(Mechanism):
 
     name: ClassVar[str] = "dqrs"
     summary: ClassVar[str] = (
-        "dualquery that keeps drawn queries where it can: many small steps for the price of a few; any table, large workloads"
+        "dualquery that keeps drawn queries where it can: many small steps for the price of a few;"
+        " any table, large workloads"
     )
     in_short: ClassVar[str] = "dualquery in many small steps; large workloads"
     reference: ClassVar[str] = "Vietri et al., ICML 2020, Algorithm 4, with slots"
@@ -67,11 +73,17 @@ class DQRS(Mechanism):
         check_whole(self.name, rounds=(2 if self.rounds is None else self.rounds, 2, MOST_ROUNDS))
         check_whole(self.name, samples=(1 if self.samples is None else self.samples, 1, 100_000))
         step = 1.0 if self.step is None else self.step
-        if isinstance(step, bool) or not isinstance(step, (int, float, Fraction)) or not 0 < step <= 100:
+        if (
+            isinstance(step, bool)
+            or not isinstance(step, (int, float, Fraction))
+            or not 0 < step <= 100
+        ):
             raise ParameterError("dqrs needs step to be a number above 0, at most 100.")
         check_oracle(self.name, self.oracle, brief.schema, brief.workload)
 
-    def settled(self, brief: Brief, budget: Budget, rho: Fraction, rows: int | None) -> tuple[Mechanism, Cost]:
+    def settled(
+        self, brief: Brief, budget: Budget, rho: Fraction, rows: int | None
+    ) -> tuple[Mechanism, Cost]:
         assert rows is not None  # see relations
         samples = self.samples or max(1, round(math.sqrt(reach(rho, rows, brief.workload.size))))
         plan = _Plan(samples, rows, budget)
@@ -87,16 +99,26 @@ class DQRS(Mechanism):
         counted = cost.in_rho(budget)
         if counted is None or counted > rho:
             raise ParameterError(
-                f"dqrs: {rounds} rounds of {samples} slots at a step of {step:g} cost more than there is; lower one of them."
+                f"dqrs: {rounds} rounds of {samples} slots at a step of {step:g} cost more than"
+                " there is; lower one of them."
             )
         return replace(self, rounds=rounds, samples=samples, step=step), cost
 
-    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
-        assert self.rounds is not None and self.samples is not None and self.step is not None  # see settled
+    def play(
+        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+    ) -> Played:
+        # see settled
+        assert self.rounds is not None and self.samples is not None and self.step is not None
         solver = Solver(oracle_of(self.oracle), rng)
         kappa = exact(self.step, "step") / meter.rows
         query = KeptQueries(meter, list(brief.workload), kappa=kappa, slots=self.samples, rng=rng)
-        played = play(BestResponse(brief.schema, solver), query, rounds=self.rounds, watcher=watcher, schema=brief.schema)
+        played = play(
+            BestResponse(brief.schema, solver),
+            query,
+            rounds=self.rounds,
+            watcher=watcher,
+            schema=brief.schema,
+        )
         facts: dict[str, int | float | str] = {
             "rounds": self.rounds, "samples": self.samples, "step": self.step, "solves": solver.solves, "failed_solves": solver.failed,
         }  # fmt: skip
@@ -117,7 +139,15 @@ class _Plan:
         """The whole of it."""
         kappa = exact(step, "step") / self.rows
         return total_cost(
-            resampling(slots=self.samples, kappa=kappa, gamma=gamma_after(t), rows=self.rows, records=t, of=1) for t in range(1, rounds)
+            resampling(
+                slots=self.samples,
+                kappa=kappa,
+                gamma=gamma_after(t),
+                rows=self.rows,
+                records=t,
+                of=1,
+            )
+            for t in range(1, rounds)
         )
 
     def price(self, step: float, rounds: int) -> Fraction:
@@ -129,8 +159,12 @@ class _Plan:
             gamma, shift = gamma_after(t), kappa * t + TABLE_ERROR
             in_rho += times * slot_rho(kappa, gamma, shift)
             if on_grid is not None:
-                at_order += times * slot_cost(on_grid, kappa, gamma, gamma + 2 * kappa * self.rows, shift)
-        return self.samples * (in_rho if order is None or on_grid is None else min(in_rho, at_order / order))
+                at_order += times * slot_cost(
+                    on_grid, kappa, gamma, gamma + 2 * kappa * self.rows, shift
+                )
+        return self.samples * (
+            in_rho if order is None or on_grid is None else min(in_rho, at_order / order)
+        )
 
 
 def _largest_step(fits: Callable[[float], bool]) -> float:

@@ -1,10 +1,13 @@
-"""EXPERIMENTAL: a generator network against a logistic discriminator that is found whole, by objective perturbation.
+"""EXPERIMENTAL: a generator network against a logistic discriminator that is found whole, by
+objective perturbation.
 
-The discriminator is linear in the one-hot cells of the workload's marginals. What is RELEASED each round is the discriminator itself,
-the minimum of a convex objective with Gaussian noise in it (PROOFS.md, M14), charged as a Renyi curve. Then the generator is TRAINED
-toward what the discriminator takes for real. That the two come to rest anywhere is not proved: accuracy is what the certificate says.
-On ADULT's 64 3-way marginals at epsilon 1 (the suite querygan, one run) the largest error was 0.025 and the mean 6.3e-6, in 142 CPU
-seconds. arp is the mechanism to use, this one is here to compare with.
+The discriminator is linear in the one-hot cells of the workload's marginals. What is RELEASED each
+round is the discriminator itself, the minimum of a convex objective with Gaussian noise in it
+(PROOFS.md, M14), charged as a Renyi curve. Then the generator is TRAINED toward what the
+discriminator takes for real. That the two come to rest anywhere is not proved: accuracy is what the
+certificate says. On ADULT's 64 3-way marginals at epsilon 1 (the suite querygan, one run) the
+largest error was 0.025 and the mean 6.3e-6, in 142 CPU seconds. arp is the mechanism to use, this
+one is here to compare with.
 """
 
 from __future__ import annotations
@@ -45,9 +48,11 @@ class GanLogistic(Mechanism):
 
     Attributes:
         rounds: how often a discriminator is found and the generator trained.
-        ridge: how strongly the discriminator is held back, in units of the most that its likelihood curves; ``None`` for 0.1, or more
-            where the budget is so small that a tenth of it would go on what a row bends.
-        sigma: the noise on the slope of the objective, in rows; ``None`` for the least that the budget allows.
+        ridge: how strongly the discriminator is held back, in units of the most that its likelihood
+            curves; ``None`` for 0.1, or more where the budget is so small that a tenth of it would
+            go on what a row bends.
+        sigma: the noise on the slope of the objective, in rows; ``None`` for the least that the
+            budget allows.
         push: how far the generator goes toward what the discriminator takes for real.
         last: the share of the trained generators, the last ones, that rows are drawn from.
         latents: random vectors, each of which becomes a distribution over rows.
@@ -69,9 +74,15 @@ class GanLogistic(Mechanism):
     steps: int = 30
 
     name: ClassVar[str] = "gan-logistic-experimental"
-    summary: ClassVar[str] = "EXPERIMENTAL: a generator network against a logistic discriminator found under noise; to compare with"
+    summary: ClassVar[str] = (
+        "EXPERIMENTAL: a generator network against a logistic discriminator found under noise; to"
+        " compare with"
+    )
     in_short: ClassVar[str] = "EXPERIMENTAL: a network and a logistic critic"
-    reference: ClassVar[str] = "Understudy, experimental; after QueryGAN (ODO) with a logistic loss, objective perturbation corrected"
+    reference: ClassVar[str] = (
+        "Understudy, experimental; after QueryGAN (ODO) with a logistic loss, objective"
+        " perturbation corrected"
+    )
     relations: ClassVar[tuple[Neighbours, ...]] = (Neighbours.REPLACE_ONE,)
 
     def check(self, brief: Brief) -> None:
@@ -79,46 +90,73 @@ class GanLogistic(Mechanism):
         self._check_discriminator(brief)
         check_network(self.name, self._size, self.rate, brief.schema)
         if self.sigma is not None and (
-            isinstance(self.sigma, bool) or not isinstance(self.sigma, (int, float, Fraction)) or not self.sigma > 0
+            isinstance(self.sigma, bool)
+            or not isinstance(self.sigma, (int, float, Fraction))
+            or not self.sigma > 0
         ):
             raise ParameterError(f"{self.name} needs sigma to be above 0.")
         if self.rounds * self.latents * sum(brief.schema.shape) > 5 * MOST_NUMBERS:
-            raise NotSupported(f"{self.name} cannot keep {self.rounds:,} generators of this size; use fewer rounds or latents.")
+            raise NotSupported(
+                f"{self.name} cannot keep {self.rounds:,} generators of this size; use fewer rounds"
+                " or latents."
+            )
         if self.rounds * brief.workload.cells > MOST_WEIGHTS:
-            raise NotSupported(f"{self.name} would release more than {MOST_WEIGHTS:,} weights of cells; use fewer rounds or marginals.")
+            raise NotSupported(
+                f"{self.name} would release more than {MOST_WEIGHTS:,} weights of cells; use fewer"
+                " rounds or marginals."
+            )
 
     def _check_discriminator(self, brief: Brief) -> None:
         ridge = USUAL_RIDGE if self.ridge is None else self.ridge
-        for what, number, most in (("ridge", ridge, 1000), ("push", self.push, 1000), ("last", self.last, 1)):
-            if isinstance(number, bool) or not isinstance(number, (int, float, Fraction)) or not 0 < number <= most:
+        for what, number, most in (
+            ("ridge", ridge, 1000),
+            ("push", self.push, 1000),
+            ("last", self.last, 1),
+        ):
+            if (
+                isinstance(number, bool)
+                or not isinstance(number, (int, float, Fraction))
+                or not 0 < number <= most
+            ):
                 raise ParameterError(f"{self.name} needs {what} to be above 0 and at most {most}.")
         cells = brief.workload.cells
         if not cells or cells > DENSE_CELLS:
             raise NotSupported(
-                f"The discriminator of {self.name} looks at the cells of the workload's marginals, from 1 to {DENSE_CELLS:,} in all; "
-                f"there are {cells:,} here."
+                f"The discriminator of {self.name} looks at the cells of the workload's marginals,"
+                f" from 1 to {DENSE_CELLS:,} in all; there are {cells:,} here."
             )
 
-    def settled(self, brief: Brief, budget: Budget, rho: Fraction, rows: int | None) -> tuple[Mechanism, Cost]:
+    def settled(
+        self, brief: Brief, budget: Budget, rho: Fraction, rows: int | None
+    ) -> tuple[Mechanism, Cost]:
         assert rows is not None  # see relations
         ridge = self.ridge
-        if ridge is None:  # a round pays ln(1 + about 1/(2 ridge n)) for how much a row may bend the objective
-            ridge = min(max(USUAL_RIDGE, float(f"{5 * self.rounds / float(rows * rho):.3g}")), MOST_RIDGE)
-        public, held = _public(brief.workload, rows), whole_ridge(ridge, rows, len(brief.workload.marginals))
+        # a round pays ln(1 + about 1/(2 ridge n)) for how much a row may bend the objective
+        if ridge is None:
+            ridge = min(
+                max(USUAL_RIDGE, float(f"{5 * self.rounds / float(rows * rho):.3g}")), MOST_RIDGE
+            )
+        public = _public(brief.workload, rows)
+        held = whole_ridge(ridge, rows, len(brief.workload.marginals))
 
         def fits(sigma: Fraction) -> bool:
-            counted = total_cost(Terms.of(**public, ridge=held, sigma=sigma).events * self.rounds).in_rho(budget)
+            counted = total_cost(
+                Terms.of(**public, ridge=held, sigma=sigma).events * self.rounds
+            ).in_rho(budget)
             return counted is not None and counted <= rho
 
         sigma = _least(fits) if self.sigma is None else exact(self.sigma, "sigma")
         sigma = exact(float(sigma), "sigma")  # as it is played with
         if not fits(sigma):
             raise ParameterError(
-                f"{self.name}: {self.rounds} rounds at a ridge of {ridge:g} and a sigma of {float(sigma):g} cost more than there is; "
-                "use fewer rounds, a larger ridge, or more noise."
+                f"{self.name}: {self.rounds} rounds at a ridge of {ridge:g} and a sigma of"
+                f" {float(sigma):g} cost more than there is; use fewer rounds, a larger ridge, or"
+                " more noise."
             )
         terms = checked_terms(**public, ridge=held, sigma=sigma)
-        return replace(self, ridge=ridge, sigma=float(sigma)), total_cost(terms.events * self.rounds)
+        return replace(self, ridge=ridge, sigma=float(sigma)), total_cost(
+            terms.events * self.rounds
+        )
 
     def unkept(self, workload: Workload, neighbours: Neighbours, rows: int) -> Sequence[int]:
         """Discriminators are used up in training."""
@@ -126,21 +164,34 @@ class GanLogistic(Mechanism):
             return ()
         ridge = whole_ridge(self.ridge, rows, len(workload.marginals))
         terms = Terms.of(**_public(workload, rows), ridge=ridge, sigma=exact(self.sigma, "sigma"))
-        return [event.l2_squared for event in terms.events if isinstance(event, DiscreteGaussian)] * self.rounds
+        return [
+            event.l2_squared for event in terms.events if isinstance(event, DiscreteGaussian)
+        ] * self.rounds
 
     def model_numbers(self, brief: Brief) -> int:
         return math.ceil(self.rounds * self.last) * self.latents * sum(brief.schema.shape)
 
-    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
+    def play(
+        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+    ) -> Played:
         assert self.ridge is not None and self.sigma is not None  # see settled
-        settings = {name: getattr(self, name) for name in ("ridge", "push", "rate", "steps", "last")}
+        settings = {
+            name: getattr(self, name) for name in ("ridge", "push", "rate", "steps", "last")
+        }
         parts = brief.workload.marginals
-        query = WholeDiscriminator(meter, ridge=whole_ridge(self.ridge, meter.rows, len(parts)), sigma=exact(self.sigma, "sigma"), rng=rng)
+        query = WholeDiscriminator(
+            meter,
+            ridge=whole_ridge(self.ridge, meter.rows, len(parts)),
+            sigma=exact(self.sigma, "sigma"),
+            rng=rng,
+        )
         with one_thread():
             network = Network(brief.schema, self._size, rng)
             data = CriticisedGenerator(brief.schema, network, parts, **settings)
             played = play(data, query, rounds=self.rounds, watcher=watcher, schema=brief.schema)
-        return replace(played, facts={"rounds": self.rounds, "sigma": self.sigma, "status": "experimental"})
+        return replace(
+            played, facts={"rounds": self.rounds, "sigma": self.sigma, "status": "experimental"}
+        )
 
     @property
     def _size(self) -> Size:
@@ -150,11 +201,18 @@ class GanLogistic(Mechanism):
 def _public(workload: Workload, rows: int) -> dict[str, int]:
     """The public numbers that the cost of a discriminator depends on."""
     made, weight = made_rows(rows)
-    return {"rows": rows, "made": made * weight, "marginals": len(workload.marginals), "cells": workload.cells}
+    return {
+        "rows": rows,
+        "made": made * weight,
+        "marginals": len(workload.marginals),
+        "cells": workload.cells,
+    }
 
 
 def whole_ridge(ridge: float, rows: int, marginals: int) -> int:
-    """A ridge for sums over rows in place of averages, in units of 1: see :class:`CriticisedGenerator`."""
+    """A ridge for sums over rows in place of averages, in units of 1: see
+    :class:`CriticisedGenerator`.
+    """
     return max(1, math.ceil(exact(ridge, "ridge") * rows * marginals / 2))
 
 
@@ -164,4 +222,7 @@ def _least(fits: Callable[[Fraction], bool]) -> Fraction:
     for _ in range(16):
         middle = (low + high) / 2
         low, high = (low, middle) if fits(Fraction(2**middle)) else (middle, high)
-    return min(Fraction(Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(2**high)), MOST_SIGMA)
+    return min(
+        Fraction(Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(2**high)),
+        MOST_SIGMA,
+    )

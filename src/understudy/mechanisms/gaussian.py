@@ -1,6 +1,7 @@
 """Gaussian: every marginal of the workload measured at once, rows fitted to all of them.
 
-The baseline that everything else must beat: a whole marginal costs one L2 sensitivity however many cells it has.
+The baseline that everything else must beat: a whole marginal costs one L2 sensitivity however many
+cells it has.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class Gaussian(Mechanism):
     first: Fraction = Fraction(1, 10)
 
     name: ClassVar[str] = "gaussian"
-    summary: ClassVar[str] = "measures the whole workload once, rows fitted to it; the baseline for small workloads"
+    summary: ClassVar[str] = (
+        "measures the whole workload once, rows fitted to it; the baseline for small workloads"
+    )
     in_short: ClassVar[str] = "the whole workload measured once; the baseline"
     reference: ClassVar[str] = "folklore; row projection is Understudy's own"
 
@@ -49,7 +52,9 @@ class Gaussian(Mechanism):
         ones, wider = one_way(brief.schema), _wider(brief)
         tables: Sequence[QueryClass]
         tables, share = (wider, 1 - Fraction(self.first)) if wider else (ones, Fraction(1))
-        sigma = math.sqrt(sum(part.l2_squared(brief.neighbours) for part in tables) / (2 * float(rho * share)))
+        sigma = math.sqrt(
+            sum(part.l2_squared(brief.neighbours) for part in tables) / (2 * float(rho * share))
+        )
         cells = sum(part.size for part in tables)
         return Outlook(
             how=f"{len(tables)} tables measured at once",
@@ -62,10 +67,14 @@ class Gaussian(Mechanism):
             sweeps=refits(tables, SWEEPS),
         )
 
-    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
+    def play(
+        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+    ) -> Played:
         rho, ones, wider = meter.left, one_way(brief.schema), _wider(brief)
         first = rho * Fraction(self.first) if wider else rho
-        query = InTurn(MeasureAll(meter, ones, rho=first), MeasureAll(meter, wider, rho=rho - first))
+        query = InTurn(
+            MeasureAll(meter, ones, rho=first), MeasureAll(meter, wider, rho=rho - first)
+        )
         data = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=SWEEPS, watcher=watcher)
         return play(data, query, rounds=2, watcher=watcher, schema=brief.schema)
 

@@ -1,10 +1,11 @@
 """generator: a network that draws rows, fitted to whole marginals with noise.
 
-The line of work is GEM's (Liu, Vietri and Wu, 2021): a network turns random vectors into a distribution for every column, and is trained on
-answers that were selected and measured. Here the 1-way marginals are MEASURED first; then, round by round, the whole marginal that the
-network gets most wrong is SELECTED and MEASURED, and the network is FITTED to all noisy counts so far. Where the noise is small enough the
-whole workload is MEASURED at once instead. Query players, rule and split of the budget are those of arp, so the two differ in the data
-player only.
+The line of work is GEM's (Liu, Vietri and Wu, 2021): a network turns random vectors into a
+distribution for every column, and is trained on answers that were selected and measured. Here the
+1-way marginals are MEASURED first; then, round by round, the whole marginal that the network gets
+most wrong is SELECTED and MEASURED, and the network is FITTED to all noisy counts so far. Where the
+noise is small enough the whole workload is MEASURED at once instead. Query players, rule and split
+of the budget are those of arp, so the two differ in the data player only.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from typing import ClassVar
 import numpy as np
 
 from understudy.game import Played, QueryPlayer, Watcher, play
-from understudy.mechanisms.arp import FIRST_ADAPTIVE, FIRST_AT_ONCE, ROUNDS, SINGLE_SHARE, Arp, closure, own_tables, single_queries
+from understudy.mechanisms.arp import (
+    FIRST_ADAPTIVE,
+    FIRST_AT_ONCE,
+    ROUNDS,
+    SINGLE_SHARE,
+    Arp,
+    closure,
+    own_tables,
+    single_queries,
+)
 from understudy.mechanisms.base import Brief, Mechanism, check_share, check_whole
 from understudy.players.generator import FittedGenerator
 from understudy.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
@@ -26,18 +36,22 @@ from understudy.privacy import Meter
 
 @dataclass(frozen=True, kw_only=True)
 class Generator(Mechanism):
-    """Data player: a generator network, fitted to counts. Query player: single columns, then the worst marginal each round.
+    """Data player: a generator network, fitted to counts. Query player: single columns, then the
+    worst marginal each round.
 
     Attributes:
-        rounds: how often to select and measure; ``None`` for arp's public rule: the whole workload at once while that leaves little noise
-            on each cell, and otherwise 30, or as often as there are marginals to choose from if these are fewer.
+        rounds: how often to select and measure; ``None`` for arp's public rule: the whole workload
+            at once while that leaves little noise on each cell, and otherwise 30, or as often as
+            there are marginals to choose from if these are fewer.
         first: share of the budget for the 1-way marginals; ``None`` for 35% in rounds, else 12%.
         selecting: share of each round for the selection.
-        latents: random vectors, each of which becomes a distribution over rows; they are drawn once.
+        latents: random vectors, each of which becomes a distribution over rows; they are drawn
+            once.
         entries: numbers in such a vector.
         hidden: units in each of two layers.
         rate: Adam's learning rate.
-        steps: most Adam steps a round, four times as many in the first, and up to eight times where many tables are measured at once.
+        steps: most Adam steps a round, four times as many in the first, and up to eight times where
+            many tables are measured at once.
     """
 
     rounds: int | None = None
@@ -50,23 +64,54 @@ class Generator(Mechanism):
     steps: int = 100
 
     name: ClassVar[str] = "generator"
-    summary: ClassVar[str] = "selects and measures the worst marginals, fits a generator network to them; large domains"
+    summary: ClassVar[str] = (
+        "selects and measures the worst marginals, fits a generator network to them; large domains"
+    )
     in_short: ClassVar[str] = "a network fitted to the worst marginals"
     reference: ClassVar[str] = "Understudy; after Liu, Vietri and Wu, NeurIPS 2021 (GEM)"
 
     def check(self, brief: Brief) -> None:
-        check_share(self.name, selecting=self.selecting, **({} if self.first is None else {"first": self.first}))
-        check_whole(self.name, rounds=(1 if self.rounds is None else self.rounds, 1, 10_000), steps=(self.steps, 1, 1_000_000))
+        check_share(
+            self.name,
+            selecting=self.selecting,
+            **({} if self.first is None else {"first": self.first}),
+        )
+        check_whole(
+            self.name,
+            rounds=(1 if self.rounds is None else self.rounds, 1, 10_000),
+            steps=(self.steps, 1, 1_000_000),
+        )
         check_network(self.name, self._size, self.rate, brief.schema)
 
     def model_numbers(self, brief: Brief) -> int:
         return self.latents * sum(brief.schema.shape)
 
-    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
-        rho, single, candidates, tables = meter.left, single_queries(brief), closure(brief), own_tables(brief)
-        at_once = self.rounds is None and bool(tables) and not Arp().is_adaptive(brief, rho, meter.rows)
-        rounds = 1 if at_once else min(ROUNDS, len(candidates)) if self.rounds is None or not candidates else self.rounds
-        first = rho * (Fraction(self.first) if self.first is not None else FIRST_AT_ONCE if at_once else FIRST_ADAPTIVE)
+    def play(
+        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+    ) -> Played:
+        rho = meter.left
+        single = single_queries(brief)
+        candidates = closure(brief)
+        tables = own_tables(brief)
+        at_once = (
+            self.rounds is None and bool(tables) and not Arp().is_adaptive(brief, rho, meter.rows)
+        )
+        rounds = (
+            1
+            if at_once
+            else (
+                min(ROUNDS, len(candidates))
+                if self.rounds is None or not candidates
+                else self.rounds
+            )
+        )
+        first = rho * (
+            Fraction(self.first)
+            if self.first is not None
+            else FIRST_AT_ONCE
+            if at_once
+            else FIRST_ADAPTIVE
+        )
         first = first if single or candidates else rho
         for_single = (rho - first) * (SINGLE_SHARE if candidates else 1) if single else Fraction(0)
         steps: list[QueryPlayer] = [MeasureAll(meter, one_way(brief.schema), rho=first)]
@@ -77,10 +122,16 @@ class Generator(Mechanism):
             steps.append(MeasureAll(meter, tables, rho=rho - first - for_single))
         elif candidates:
             each, selecting = (rho - first - for_single) / rounds, Fraction(self.selecting)
-            steps.append(WorstMarginal(meter, candidates, select=each * selecting, measure=each * (1 - selecting)))
+            steps.append(
+                WorstMarginal(
+                    meter, candidates, select=each * selecting, measure=each * (1 - selecting)
+                )
+            )
         with one_thread():
             network = Network(brief.schema, self._size, rng)
-            data = FittedGenerator(brief.schema, network, rows=meter.rows, rate=self.rate, steps=self.steps)
+            data = FittedGenerator(
+                brief.schema, network, rows=meter.rows, rate=self.rate, steps=self.steps
+            )
             played = play(data, InTurn(*steps), rounds=turns, watcher=watcher, schema=brief.schema)
         return replace(played, facts={"rounds": rounds, "steps": data.taken})
 

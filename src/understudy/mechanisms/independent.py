@@ -22,13 +22,21 @@ class Independent(Mechanism):
     """Data player: product of 1-way marginals. Query player: measures all of them at once."""
 
     name: ClassVar[str] = "independent"
-    summary: ClassVar[str] = "1-way marginals only; any table, any size; no dependence between columns"
+    summary: ClassVar[str] = (
+        "1-way marginals only; any table, any size; no dependence between columns"
+    )
     in_short: ClassVar[str] = "1-way marginals only; any table of any size"
-    reference: ClassVar[str] = "folklore; discrete Gaussian noise of Canonne, Kamath and Steinke (2020)"
+    reference: ClassVar[str] = (
+        "folklore; discrete Gaussian noise of Canonne, Kamath and Steinke (2020)"
+    )
 
     def check(self, brief: Brief) -> None:
         """Serves every table and every workload."""
 
-    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
+    def play(
+        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+    ) -> Played:
         query = MeasureAll(meter, one_way(brief.schema), rho=meter.left)
-        return play(Product(brief.schema, meter.rows), query, rounds=1, watcher=watcher, schema=brief.schema)
+        return play(
+            Product(brief.schema, meter.rows), query, rounds=1, watcher=watcher, schema=brief.schema
+        )

@@ -40,29 +40,44 @@ class Mwem(Mechanism):
     most_cells: int = 4_000_000
 
     name: ClassVar[str] = "mwem"
-    summary: ClassVar[str] = "selects and measures the worst answers; a weight for every record, so small domains only"
+    summary: ClassVar[str] = (
+        "selects and measures the worst answers; a weight for every record, so small domains only"
+    )
     in_short: ClassVar[str] = "a weight for every record; small domains only"
     reference: ClassVar[str] = "Hardt, Ligett and McSherry, NIPS 2012"
 
     def check(self, brief: Brief) -> None:
         if brief.schema.domain_size > self.most_cells:
             raise NotSupported(
-                f"mwem keeps a weight for every possible record and this schema has {brief.schema.domain_text} of them "
-                f"(at most {self.most_cells:,}); use fewer columns, wider bins, or the mechanism 'arp'."
+                "mwem keeps a weight for every possible record and this schema has"
+                f" {brief.schema.domain_text} of them (at most {self.most_cells:,}); use fewer"
+                " columns, wider bins, or the mechanism 'arp'."
             )
         check_choosable(self.name, brief.workload)
         if self.rounds is not None and (
-            isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or not 1 <= self.rounds <= 10_000
+            isinstance(self.rounds, bool)
+            or not isinstance(self.rounds, int)
+            or not 1 <= self.rounds <= 10_000
         ):
             raise ParameterError("mwem needs a whole number of rounds from 1 to 10,000.")
-        if isinstance(self.replays, bool) or not isinstance(self.replays, int) or not 1 <= self.replays <= 1000 or not 0 < self.first < 1:
-            raise ParameterError("mwem needs from 1 to 1,000 replays and a first share strictly between 0 and 1.")
+        if (
+            isinstance(self.replays, bool)
+            or not isinstance(self.replays, int)
+            or not 1 <= self.replays <= 1000
+            or not 0 < self.first < 1
+        ):
+            raise ParameterError(
+                "mwem needs from 1 to 1,000 replays and a first share strictly between 0 and 1."
+            )
 
-    def play(self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher) -> Played:
+    def play(
+        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+    ) -> Played:
         parts = list(brief.workload)
         rho = meter.left
         rounds = self.rounds or self._rounds(rho, meter.rows, brief)
-        each = rho * (1 - Fraction(self.first)) / (2 * rounds)  # half of each round to SELECT, half to MEASURE
+        # half of each round to SELECT, half to MEASURE
+        each = rho * (1 - Fraction(self.first)) / (2 * rounds)
         query = InTurn(
             MeasureAll(meter, one_way(brief.schema), rho=rho * Fraction(self.first)),
             WorstFirst(meter, parts, select=each, measure=each),

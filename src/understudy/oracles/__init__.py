@@ -1,1 +1,3 @@
-"""Room 4, solvers over records: which record has the largest sum of weighted queries? They see released values only."""
+"""Room 4, solvers over records: which record has the largest sum of weighted queries? They see
+released values only.
+"""

@@ -2,11 +2,13 @@
 
 An instance is a function of one record x (a code per column) to be made as large as possible:
 
-    value(x) = sum of weights[q] * query_q(x)  +  sum of linear[c, x_c]  +  sum of table_t[cell of x in t]
+    value(x) = sum of weights[q] * query_q(x)  +  sum of linear[c, x_c]  +  sum of table_t[cell of x
+    in t]
 
-with symmetric queries (see :mod:`understudy.queries.symmetric`) of any sign of weight, a linear term on the
-one-hot coordinates, and whole marginal tables of weights. The answer says how good it is known to be: an
-oracle never raises because a solver failed, it returns the best record it has and says how it ended.
+with symmetric queries (see :mod:`understudy.queries.symmetric`) of any sign of weight, a linear
+term on the one-hot coordinates, and whole marginal tables of weights. The answer says how good it
+is known to be: an oracle never raises because a solver failed, it returns the best record it has
+and says how it ended.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class Ended(StrEnum):
 
     OPTIMAL = "optimal"  # with a proof
     LIMIT = "limit"  # a limit of work or time, or a heuristic that never proves anything
-    FAILED = "failed"  # the solver crashed, hung or contradicted itself; the record is the best one known
+    # the solver crashed, hung or contradicted itself; the record is the best one known
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +53,8 @@ class Found:
 class FlatQueries:
     """Symmetric queries in flat arrays: the literals of query q are ``starts[q]:starts[q + 1]``.
 
-    Its table over 0..k satisfied literals begins at ``starts[q] + q``. Flat, because an instance may have a million of them.
+    Its table over 0..k satisfied literals begins at ``starts[q] + q``. Flat, because an instance
+    may have a million of them.
     """
 
     starts: np.ndarray = field(repr=False)
@@ -77,18 +81,29 @@ class FlatQueries:
 
     @classmethod
     def conjunctions(cls, columns: np.ndarray, values: np.ndarray) -> FlatQueries:
-        """Conjunctions of k positive literals each (cells of marginals) from two arrays, queries x k."""
+        """Conjunctions of k positive literals each (cells of marginals) from two arrays, queries x
+        k.
+        """
         count, k = columns.shape
         table = np.zeros((count, k + 1), np.int8)
         table[:, k] = 1
         holds = np.ones(count * k, np.bool_)
         starts = np.arange(count + 1, dtype=np.int64) * k
-        return cls(starts, columns.astype(np.int64).ravel(), values.astype(np.int64).ravel(), holds, table.ravel())
+        return cls(
+            starts,
+            columns.astype(np.int64).ravel(),
+            values.astype(np.int64).ravel(),
+            holds,
+            table.ravel(),
+        )
 
     def __add__(self, other: FlatQueries) -> FlatQueries:
         return FlatQueries(
             np.concatenate([self.starts, self.starts[-1] + other.starts[1:]]),
-            *(np.concatenate([getattr(self, x), getattr(other, x)]) for x in ("columns", "values", "holds", "tables")),
+            *(
+                np.concatenate([getattr(self, x), getattr(other, x)])
+                for x in ("columns", "values", "holds", "tables")
+            ),
         )
 
 
@@ -111,7 +126,8 @@ class Instance:
         weights: one a query, of either sign.
         linear: one number a one-hot coordinate (columns one after the other), or None for zeros.
         tables: whole marginal tables of weights.
-        one_way: a public distribution for each column, or None; see :meth:`fill`. An array when all columns have as many values.
+        one_way: a public distribution for each column, or None; see :meth:`fill`. An array when all
+            columns have as many values.
     """
 
     shape: np.ndarray = field(repr=False)
@@ -147,15 +163,28 @@ class Instance:
         kept = tuple(tables)
         if given.shape != (len(flat),) or not np.isfinite(given).all():
             raise ParameterError("An oracle needs one finite weight for each query.")
-        if along is not None and (along.shape != (int(sizes.sum()),) or not np.isfinite(along).all()):
-            raise ParameterError("The linear term of an oracle needs one finite number for each value of each column.")
+        if along is not None and (
+            along.shape != (int(sizes.sum()),) or not np.isfinite(along).all()
+        ):
+            raise ParameterError(
+                "The linear term of an oracle needs one finite number for each value of each"
+                " column."
+            )
         inside = (flat.columns >= 0) & (flat.columns < len(sizes))
         if not inside.all() or not ((flat.values >= 0) & (flat.values < sizes[flat.columns])).all():
             raise WorkloadError("A query names a column or value that the shape does not have.")
         for table in kept:
-            fits = len(set(table.positions)) == len(table.positions) > 0 and all(0 <= p < len(sizes) for p in table.positions)
-            if not fits or table.shape != tuple(int(sizes[p]) for p in table.positions) or table.weights.size != np.prod(table.shape):
-                raise WorkloadError("A table of weights must have the shape of its columns, each named once.")
+            fits = len(set(table.positions)) == len(table.positions) > 0 and all(
+                0 <= p < len(sizes) for p in table.positions
+            )
+            if (
+                not fits
+                or table.shape != tuple(int(sizes[p]) for p in table.positions)
+                or table.weights.size != np.prod(table.shape)
+            ):
+                raise WorkloadError(
+                    "A table of weights must have the shape of its columns, each named once."
+                )
             if not np.isfinite(table.weights).all():
                 raise ParameterError("An oracle needs finite weights in its tables.")
         return cls(sizes, flat, given, along, kept, one_way)
@@ -173,11 +202,15 @@ class Instance:
         """What each record (rows x columns) is worth."""
         flat = self.queries
         records = np.ascontiguousarray(records, np.int64)
-        worth: np.ndarray = _worth(records, flat.starts, flat.columns, flat.values, flat.holds, flat.tables, self.weights)
+        worth: np.ndarray = _worth(
+            records, flat.starts, flat.columns, flat.values, flat.holds, flat.tables, self.weights
+        )
         if self.linear is not None:
             worth += self.linear[records + self.offsets[:-1]].sum(axis=1)
         for table in self.tables:
-            worth += np.ravel(table.weights)[np.ravel_multi_index(tuple(records[:, p] for p in table.positions), table.shape)]
+            worth += np.ravel(table.weights)[
+                np.ravel_multi_index(tuple(records[:, p] for p in table.positions), table.shape)
+            ]
         return worth
 
     @cached_property
@@ -189,10 +222,12 @@ class Instance:
         return np.flatnonzero(flags)
 
     def fill(self, codes: np.ndarray, seed: int) -> np.ndarray:
-        """A whole record from the codes of the ``mentioned`` columns; the public rule for all others.
+        """A whole record from the codes of the ``mentioned`` columns; the public rule for all
+        others.
 
-        A column with a linear term takes its best value. A column that nothing speaks of is *free*: its value is drawn from its
-        distribution in ``one_way`` if there is one, else uniformly, by the seed. Such values do not change what the record is worth.
+        A column with a linear term takes its best value. A column that nothing speaks of is *free*:
+        its value is drawn from its distribution in ``one_way`` if there is one, else uniformly, by
+        the seed. Such values do not change what the record is worth.
         """
         if len(self.mentioned) == len(self.shape):
             return codes.astype(np.int32)
@@ -204,7 +239,9 @@ class Instance:
             marks = floor + draws * (self._ladder[self.offsets[1:]] - floor)
             record = np.searchsorted(self._ladder, marks, side="right") - 1 - self.offsets[:-1]
         if self.linear is not None and len(self.shape):
-            top, low = (f.reduceat(self.linear, self.offsets[:-1]) for f in (np.maximum, np.minimum))
+            top, low = (
+                f.reduceat(self.linear, self.offsets[:-1]) for f in (np.maximum, np.minimum)
+            )
             best = np.flatnonzero(self.linear == np.repeat(top, self.shape))[::-1]
             first = np.empty(len(self.shape), np.int64)
             first[np.repeat(np.arange(len(self.shape)), self.shape)[best]] = best
@@ -218,7 +255,11 @@ class Instance:
         """The running total of all columns' distributions, one column after the other."""
         if self.one_way is None:
             return None
-        flat = self.one_way.ravel() if isinstance(self.one_way, np.ndarray) else np.concatenate(list(self.one_way))
+        flat = (
+            self.one_way.ravel()
+            if isinstance(self.one_way, np.ndarray)
+            else np.concatenate(list(self.one_way))
+        )
         return np.concatenate([[0.0], np.cumsum(flat)])
 
 
@@ -247,23 +288,42 @@ class Variants:
     weights: np.ndarray | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
-        return len(self.linear) if self.linear is not None else len(self.weights) if self.weights is not None else 1
+        return (
+            len(self.linear)
+            if self.linear is not None
+            else len(self.weights)
+            if self.weights is not None
+            else 1
+        )
 
     def of(self, instance: Instance, i: int) -> Instance:
         """The i-th variant as an instance of its own."""
         linear = instance.linear if self.linear is None else np.asarray(self.linear[i], np.float64)
         weights = instance.weights
         if self.weights is not None:
-            weights = np.concatenate([weights[: len(weights) - self.weights.shape[1]], self.weights[i]])
+            weights = np.concatenate(
+                [weights[: len(weights) - self.weights.shape[1]], self.weights[i]]
+            )
         return replace(instance, linear=linear, weights=weights)
 
     def check(self, instance: Instance) -> None:
         """Raise unless these fit an instance."""
         if self.linear is not None and self.linear.shape[1:] != (int(instance.shape.sum()),):
-            raise ParameterError("The linear terms of variants need one number for each value of each column.")
-        if self.weights is not None and (self.weights.ndim != 2 or self.weights.shape[1] > len(instance.weights)):
-            raise ParameterError("The weights of variants replace those of the last queries; there are more of them than queries.")
-        if self.linear is not None and self.weights is not None and len(self.linear) != len(self.weights):
+            raise ParameterError(
+                "The linear terms of variants need one number for each value of each column."
+            )
+        if self.weights is not None and (
+            self.weights.ndim != 2 or self.weights.shape[1] > len(instance.weights)
+        ):
+            raise ParameterError(
+                "The weights of variants replace those of the last queries; there are more of them"
+                " than queries."
+            )
+        if (
+            self.linear is not None
+            and self.weights is not None
+            and len(self.linear) != len(self.weights)
+        ):
             raise ParameterError("Variants need as many rows of weights as of linear terms.")
 
 
@@ -280,7 +340,9 @@ class Oracle(ABC):
     def solve_many(self, instance: Instance, variants: Variants, seed: int) -> list[Found]:
         """One answer for each variant, the i-th by the seed (seed, i)."""
         variants.check(instance)
-        return [self.solve(variants.of(instance, i), sub_seed(seed, i)) for i in range(len(variants))]
+        return [
+            self.solve(variants.of(instance, i), sub_seed(seed, i)) for i in range(len(variants))
+        ]
 
 
 def sub_seed(seed: int, i: int) -> int:

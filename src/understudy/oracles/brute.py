@@ -34,7 +34,9 @@ class Brute(Oracle):
         sizes = tuple(int(m) for m in instance.shape[columns])
         count = math.prod(sizes)
         if count > self.most:
-            raise NotSupported(f"brute would try {count:,} records (at most {self.most:,}); use exact or search.")
+            raise NotSupported(
+                f"brute would try {count:,} records (at most {self.most:,}); use exact or search."
+            )
         record = instance.fill(np.zeros(len(columns), np.int32), seed)
         best, top = -np.inf, record
         for first in range(0, count, AT_ONCE):

@@ -1,7 +1,9 @@
-"""The program that runs in a child process: reads integer programs from its input, solves them, writes what it found.
+"""The program that runs in a child process: reads integer programs from its input, solves them,
+writes what it found.
 
-Started by :mod:`understudy.oracles.outside` as a file, not as part of the package, so that starting it takes no longer than
-importing the solver. It sees numbers only. Messages are a length and a NumPy archive, both ways, so nothing is pickled.
+Started by :mod:`understudy.oracles.outside` as a file, not as part of the package, so that starting
+it takes no longer than importing the solver. It sees numbers only. Messages are a length and a
+NumPy archive, both ways, so nothing is pickled.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from typing import IO, Any
 import numpy as np
 
 OPTIMAL, LIMIT, WRONG = "optimal", "limit", "wrong"
-WHOLE_RANGE = 2.0**50  # of CP-SAT's objective: far from its overflow, and far finer than float weights mean anything
+# of CP-SAT's objective: far from its overflow, and far finer than float weights mean anything
+WHOLE_RANGE = 2.0**50
 FREE = 1e29
 
 
@@ -36,7 +39,9 @@ def receive(stream: IO[bytes]) -> dict[str, np.ndarray] | None:
     head = stream.read(8)
     if len(head) < 8:
         return None
-    with np.load(io.BytesIO(stream.read(struct.unpack("<q", head)[0])), allow_pickle=False) as archive:
+    with np.load(
+        io.BytesIO(stream.read(struct.unpack("<q", head)[0])), allow_pickle=False
+    ) as archive:
         return dict(archive)
 
 
@@ -45,10 +50,19 @@ def solve_highs(m: dict[str, np.ndarray]) -> dict[str, Any]:
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
 
-    rows = csr_array((m["numbers"], m["indices"], m["starts"]), shape=(len(m["low"]), len(m["gain"])))
-    low, high = np.where(m["low"] < -FREE, -np.inf, m["low"]), np.where(m["high"] > FREE, np.inf, m["high"])
+    rows = csr_array(
+        (m["numbers"], m["indices"], m["starts"]), shape=(len(m["low"]), len(m["gain"]))
+    )
+    low = np.where(m["low"] < -FREE, -np.inf, m["low"])
+    high = np.where(m["high"] > FREE, np.inf, m["high"])
     options = {"node_limit": int(m["work"]), "time_limit": float(m["wall"]), "mip_rel_gap": 0.0}
-    found = milp(-m["gain"], constraints=LinearConstraint(rows, low, high), integrality=m["whole"], bounds=Bounds(0, 1), options=options)
+    found = milp(
+        -m["gain"],
+        constraints=LinearConstraint(rows, low, high),
+        integrality=m["whole"],
+        bounds=Bounds(0, 1),
+        options=options,
+    )
     status = {0: OPTIMAL, 1: LIMIT}.get(found.status, WRONG)
     bound = -found.mip_dual_bound if found.mip_dual_bound is not None else np.inf
     return {"status": status, "x": np.zeros(0) if found.x is None else found.x, "bound": bound}
@@ -66,7 +80,9 @@ def solve_cpsat(m: dict[str, np.ndarray]) -> dict[str, Any]:
     x = [model.new_bool_var("") for _ in m["gain"]]
     for i in range(len(m["low"])):
         at = slice(int(m["starts"][i]), int(m["starts"][i + 1]))
-        total_of = cp_model.LinearExpr.weighted_sum([x[j] for j in m["indices"][at]], [int(a) for a in m["numbers"][at]])
+        total_of = cp_model.LinearExpr.weighted_sum(
+            [x[j] for j in m["indices"][at]], [int(a) for a in m["numbers"][at]]
+        )
         low = -(2**40) if m["low"][i] < -FREE else int(m["low"][i])
         high = 2**40 if m["high"][i] > FREE else int(m["high"][i])
         model.add_linear_constraint(total_of, low, high)
@@ -81,7 +97,11 @@ def solve_cpsat(m: dict[str, np.ndarray]) -> dict[str, Any]:
     solver.parameters.absolute_gap_limit = solver.parameters.relative_gap_limit = 0.0
     status = solver.solve(model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return {"status": LIMIT if status == cp_model.UNKNOWN else WRONG, "x": np.zeros(0), "bound": np.inf}
+        return {
+            "status": LIMIT if status == cp_model.UNKNOWN else WRONG,
+            "x": np.zeros(0),
+            "bound": np.inf,
+        }
     found = np.array([solver.value(v) for v in x], np.float64)
     bound = solver.best_objective_bound / scale + lost
     return {"status": OPTIMAL if status == cp_model.OPTIMAL else LIMIT, "x": found, "bound": bound}
@@ -92,19 +112,32 @@ def solve_gurobi(m: dict[str, np.ndarray]) -> dict[str, Any]:
     import gurobipy as gurobi
     from scipy.sparse import csr_matrix
 
-    with gurobi.Env(params={"OutputFlag": 0}) as environment, gurobi.Model(env=environment) as model:
+    with (
+        gurobi.Env(params={"OutputFlag": 0}) as environment,
+        gurobi.Model(env=environment) as model,
+    ):
         kinds = np.where(m["whole"], "B", "C")
         x = model.addMVar(len(m["gain"]), lb=0.0, ub=1.0, obj=m["gain"], vtype=kinds)
         model.ModelSense = gurobi.GRB.MAXIMIZE
-        rows = csr_matrix((m["numbers"], m["indices"], m["starts"]), shape=(len(m["low"]), len(m["gain"])))
+        rows = csr_matrix(
+            (m["numbers"], m["indices"], m["starts"]), shape=(len(m["low"]), len(m["gain"]))
+        )
         for bounded, sense in ((m["high"] <= FREE, "<"), (m["low"] >= -FREE, ">")):
             if bounded.any():
-                model.addMConstr(rows[bounded], x, sense, (m["high"] if sense == "<" else m["low"])[bounded])
+                model.addMConstr(
+                    rows[bounded], x, sense, (m["high"] if sense == "<" else m["low"])[bounded]
+                )
         x[: len(m["hint"])].Start = m["hint"]
         model.Params.WorkLimit, model.Params.TimeLimit = float(m["work"]), float(m["wall"])
-        model.Params.MIPGap, model.Params.Threads, model.Params.Seed = 0.0, 1, int(m["seed"]) % 2_000_000_000
+        model.Params.MIPGap = 0.0
+        model.Params.Threads = 1
+        model.Params.Seed = int(m["seed"]) % 2_000_000_000
         model.optimize()
-        ended = {gurobi.GRB.OPTIMAL: OPTIMAL, gurobi.GRB.TIME_LIMIT: LIMIT, gurobi.GRB.WORK_LIMIT: LIMIT}
+        ended = {
+            gurobi.GRB.OPTIMAL: OPTIMAL,
+            gurobi.GRB.TIME_LIMIT: LIMIT,
+            gurobi.GRB.WORK_LIMIT: LIMIT,
+        }
         solution = x.X if model.SolCount else np.zeros(0)
         return {"status": ended.get(model.Status, WRONG), "x": solution, "bound": model.ObjBound}
 
@@ -120,8 +153,13 @@ def main() -> None:
         start = time.process_time()
         try:
             found = SOLVERS[str(message["solver"])](message)
-        except Exception as problem:  # whatever a solver throws, the parent has a record to fall back on
-            found = {"status": f"{WRONG}: {type(problem).__name__}", "x": np.zeros(0), "bound": np.inf}
+        # whatever a solver throws, the parent has a record to fall back on
+        except Exception as problem:
+            found = {
+                "status": f"{WRONG}: {type(problem).__name__}",
+                "x": np.zeros(0),
+                "bound": np.inf,
+            }
         send(answers, **found, cpu=time.process_time() - start)
 
 

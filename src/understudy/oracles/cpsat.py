@@ -1,6 +1,7 @@
 """OR-tools' CP-SAT: weights are scaled to whole numbers, so its proof is one of integer arithmetic.
 
-What the scaling rounds away is added to the bound. All weights that are whole numbers, as sampled queries have, are kept exactly.
+What the scaling rounds away is added to the bound. All weights that are whole numbers, as sampled
+queries have, are kept exactly.
 """
 
 from __future__ import annotations
@@ -24,4 +25,6 @@ class Cpsat(Outside):
 
     def check_installed(self) -> None:
         if importlib.util.find_spec("ortools") is None:
-            raise NotSupported("The oracle cpsat needs OR-tools: pip install 'understudy[solvers]'.")
+            raise NotSupported(
+                "The oracle cpsat needs OR-tools: pip install 'understudy[solvers]'."
+            )

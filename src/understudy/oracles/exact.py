@@ -1,15 +1,18 @@
 """Branch and bound for categorical records, with a proof at the end and a limit on its work.
 
-Cells of one marginal exclude each other, so a marginal adds at most its best cell that is still possible. That much,
-divided by the number of the marginal's open columns, is credited to each of them, value by value:
+Cells of one marginal exclude each other, so a marginal adds at most its best cell that is still
+possible. That much, divided by the number of the marginal's open columns, is credited to each of
+them, value by value:
 
-    credit(c, v) = linear[c, v] + sum over marginals with c of (best possible cell with c = v) / (open columns)
+    credit(c, v) = linear[c, v] + sum over marginals with c of (best possible cell with c = v) /
+    (open columns)
 
-and no record is worth more than the settled part plus the sum over open columns of their largest credit. The same sum
-says which single values cannot be part of anything better than the best record known: they are struck out, which
-makes cells impossible, which lowers the credits, until nothing changes. Then the column where the best value is furthest
-ahead takes that value; afterwards the value is struck out there. Other symmetric queries are credited by the
-best table entry among the counts that can still occur, which is weak for parities.
+and no record is worth more than the settled part plus the sum over open columns of their largest
+credit. The same sum says which single values cannot be part of anything better than the best record
+known: they are struck out, which makes cells impossible, which lowers the credits, until nothing
+changes. Then the column where the best value is furthest ahead takes that value; afterwards the
+value is struck out there. Other symmetric queries are credited by the best table entry among the
+counts that can still occur, which is weak for parities.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ class Exact(Oracle):
     """Begins with the record of a local search and looks for a better one until there is none.
 
     Attributes:
-        work: how many cells and literals may be looked at, which stands for time (about 5e8 a second) but is the same everywhere.
+        work: how many cells and literals may be looked at, which stands for time (about 5e8 a
+            second) but is the same everywhere.
         start: the local search whose record is to be beaten.
     """
 
@@ -47,7 +51,9 @@ class Exact(Oracle):
             raise ParameterError("exact needs at least one unit of work.")
 
     def solve(self, instance: Instance, seed: int) -> Found:
-        return self._prove(instance, plan_of(instance, dense=False), self.start.solve(instance, seed))
+        return self._prove(
+            instance, plan_of(instance, dense=False), self.start.solve(instance, seed)
+        )
 
     def solve_many(self, instance: Instance, variants: Variants, seed: int) -> list[Found]:
         plan = plan_of(instance, dense=False)  # weights play no part in it
@@ -60,8 +66,11 @@ class Exact(Oracle):
         _, weights = plan.weigh(instance.weights)
         linear = plan.linear(instance.linear, instance.offsets)
         codes = known.record[plan.columns].astype(np.int64)
-        rest = known.value - plan.worth(codes, weights, linear)  # constants and columns that no term names
-        codes, bound, left = _branch(plan.sizes, plan.offsets, plan.cells, plan.others, weights, linear, codes, self.work)
+        # constants and columns that no term names
+        rest = known.value - plan.worth(codes, weights, linear)
+        codes, bound, left = _branch(
+            plan.sizes, plan.offsets, plan.cells, plan.others, weights, linear, codes, self.work
+        )
         record = known.record.copy()
         record[plan.columns] = codes
         value = instance.value(record)
@@ -91,7 +100,9 @@ def _strike(node: Node, c: int, at: int) -> None:
 
 @kernel(borrows=True, inner=True)
 def _credit_cells(listed, first, end, kept, sizes, offsets, cells, weights, node):  # type: ignore[no-untyped-def]
-    """Credit the cells ``listed[first:end]`` that are possible, moved to ``kept`` and on; returns (their end, what is settled)."""
+    """Credit the cells ``listed[first:end]`` that are possible, moved to ``kept`` and on; returns
+    (their end, what is settled).
+    """
     settled = 0.0
     at = first
     while at < end:
@@ -103,7 +114,9 @@ def _credit_cells(listed, first, end, kept, sizes, offsets, cells, weights, node
             at += 1
             alive = True
             for j in range(k):
-                if not node.possible[offsets[cells.columns[head + j]] + cells.codes[cells.code_starts[e] + j]]:
+                if not node.possible[
+                    offsets[cells.columns[head + j]] + cells.codes[cells.code_starts[e] + j]
+                ]:
                     alive = False
                     break
             if alive:
@@ -118,7 +131,8 @@ def _credit_cells(listed, first, end, kept, sizes, offsets, cells, weights, node
         if open_columns == 0:
             settled += weights[listed[begin]]
             continue
-        floor = -np.inf if kept - begin == combinations else 0.0  # a cell that is not listed is worth nothing
+        # a cell that is not listed is worth nothing
+        floor = -np.inf if kept - begin == combinations else 0.0
         share = 1.0 / open_columns
         for j in range(k):
             c = cells.columns[head + j]
@@ -146,7 +160,9 @@ def _top(table, start, low, high, weight):  # type: ignore[no-untyped-def]
 
 @kernel(borrows=True, inner=True, forceinline=True)
 def _range(u, others, offsets, node):  # type: ignore[no-untyped-def]
-    """(least, most) that a touch can add to the count, and whether a value it does not list is possible."""
+    """(least, most) that a touch can add to the count, and whether a value it does not list is
+    possible.
+    """
     c, rest = others.columns[u], others.rests[u]
     low, high, listed = 1 << 30, -(1 << 30), 0
     for i in range(others.value_starts[u], others.value_starts[u + 1]):
@@ -184,26 +200,49 @@ def _credit_others(sizes, offsets, others, weights, node):  # type: ignore[no-un
             low, high, unlisted = _range(u, others, offsets, node)
             resting = 0.0
             if unlisted:
-                resting = share * _top(others.table, start, least - low + rest, most - high + rest, weight)
+                resting = share * _top(
+                    others.table, start, least - low + rest, most - high + rest, weight
+                )
                 for v in range(offsets[c], offsets[c] + sizes[c]):
                     node.credit[v] += resting
             for i in range(others.value_starts[u], others.value_starts[u + 1]):
                 if node.possible[offsets[c] + others.values[i]]:
                     count = rest + others.lifts[i]
-                    top = share * _top(others.table, start, least - low + count, most - high + count, weight)
+                    top = share * _top(
+                        others.table, start, least - low + count, most - high + count, weight
+                    )
                     node.credit[offsets[c] + others.values[i]] += top - resting
     return settled
 
 
 @kernel(borrows=True, inner=True)
-def _narrow(listed, first, end, kept, best, close, sizes, offsets, cells, others, weights, linear, node, work):  # type: ignore[no-untyped-def]
-    """Credit and strike out until nothing changes; returns (end of the cells kept from ``kept`` on, bound, work left)."""
+def _narrow(  # type: ignore[no-untyped-def]
+    listed,
+    first,
+    end,
+    kept,
+    best,
+    close,
+    sizes,
+    offsets,
+    cells,
+    others,
+    weights,
+    linear,
+    node,
+    work,
+):
+    """Credit and strike out until nothing changes; returns (end of the cells kept from ``kept`` on,
+    bound, work left).
+    """
     begin = kept
     while True:
         work -= (end - first) + len(others.values) + len(node.credit)
         for v in range(len(linear)):
             node.credit[v] = linear[v]
-        kept, settled = _credit_cells(listed, first, end, begin, sizes, offsets, cells, weights, node)
+        kept, settled = _credit_cells(
+            listed, first, end, begin, sizes, offsets, cells, weights, node
+        )
         settled += _credit_others(sizes, offsets, others, weights[len(cells.number) :], node)
         bound = settled
         for c in range(len(sizes)):
@@ -245,7 +284,9 @@ def _branch(sizes, offsets, cells, others, weights, linear, codes, work):  # typ
     )
     column_of = np.repeat(np.arange(n), sizes)
     listed = np.arange(max(1, 2 * len(cells.number)))
-    firsts, ends, marks = np.zeros(n + 2, np.int64), np.zeros(n + 2, np.int64), np.zeros(n + 2, np.int64)
+    firsts = np.zeros(n + 2, np.int64)
+    ends = np.zeros(n + 2, np.int64)
+    marks = np.zeros(n + 2, np.int64)
     taken = np.zeros(n + 2, np.int64)  # the coordinate whose value the node below has
     pending = np.full(n + 2, -np.inf)  # bound of what remains of a node when the node below is done
     depth = 0
@@ -258,7 +299,20 @@ def _branch(sizes, offsets, cells, others, weights, linear, codes, work):  # typ
             longer[: len(listed)] = listed
             listed = longer
         kept, bound, work = _narrow(
-            listed, first, end, firsts[depth], best, close, sizes, offsets, cells, others, weights, linear, node, work
+            listed,
+            first,
+            end,
+            firsts[depth],
+            best,
+            close,
+            sizes,
+            offsets,
+            cells,
+            others,
+            weights,
+            linear,
+            node,
+            work,
         )
         if work <= 0:
             return best_codes, max(bound, pending[:depth].max() if depth > 0 else bound), 0

@@ -1,4 +1,6 @@
-"""Gurobi, for those who own a licence; without one it stops at 2,000 variables or rows and the solve counts as failed."""
+"""Gurobi, for those who own a licence; without one it stops at 2,000 variables or rows and the
+solve counts as failed.
+"""
 
 from __future__ import annotations
 
@@ -21,4 +23,7 @@ class Gurobi(Outside):
 
     def check_installed(self) -> None:
         if importlib.util.find_spec("gurobipy") is None:
-            raise NotSupported("The oracle gurobi needs gurobipy and its licence: pip install 'understudy[gurobi]'.")
+            raise NotSupported(
+                "The oracle gurobi needs gurobipy and its licence: pip install"
+                " 'understudy[gurobi]'."
+            )

@@ -2,12 +2,14 @@
 
 Two ways of knowing what each value of a column is worth, the rest of the record being fixed:
 
-*Views.* For a marginal with many weighted cells, a view is "the cells that differ only in this column": a contiguous
-slice of a dense table (kept once per member column, that column innermost), or a short list found by hashing. A view
-has a key that moves with the other columns; a column is judged by looking into its views.
+*Views.* For a marginal with many weighted cells, a view is "the cells that differ only in this
+column": a contiguous slice of a dense table (kept once per member column, that column innermost),
+or a short list found by hashing. A view has a key that moves with the other columns; a column is
+judged by looking into its views.
 
-*Scores.* For queries that share their columns with few others (and all that are no cells), a running score of every
-value is kept up to date. A move then costs as much as the queries that name the old or the new value.
+*Scores.* For queries that share their columns with few others (and all that are no cells), a
+running score of every value is kept up to date. A move then costs as much as the queries that name
+the old or the new value.
 
 Which is cheaper depends on how many cells share a marginal: see ``MOVES``.
 """
@@ -44,7 +46,8 @@ class Layout(NamedTuple):
     shift_strides: np.ndarray
     near_starts: np.ndarray  # column -> columns with a view that moves with it
     near: np.ndarray
-    slots: np.ndarray  # of a hash table: key, first item, end of items; side by side, for the sake of the cache
+    # of a hash table: key, first item, end of items; side by side, for the sake of the cache
+    slots: np.ndarray
     item_codes: np.ndarray
     item_terms: np.ndarray
     list_once: np.ndarray  # one view of each listed marginal
@@ -78,7 +81,10 @@ def layout_of(plan: Plan) -> Layout:
     viewed = sizes_of * MOVES * np.maximum(widths - 1, 1) > int(plan.offsets[-1])
     dense, spikes = _dense_views(plan)
     listed = _listed_views(plan, np.flatnonzero(viewed), first_view=len(dense["keys"]))
-    scored = _scores(plan, np.flatnonzero(~viewed[cells.marginal]) if len(cells.number) else np.zeros(0, np.int64))
+    scored = _scores(
+        plan,
+        np.flatnonzero(~viewed[cells.marginal]) if len(cells.number) else np.zeros(0, np.int64),
+    )
     shifts = [np.concatenate([dense["shifts"][i], listed["shifts"][i]]) for i in range(3)]
     view_column = np.concatenate([dense["columns"], listed["columns"]])
     count = len(plan.sizes)
@@ -86,8 +92,13 @@ def layout_of(plan: Plan) -> Layout:
     pairs = np.unique(shifts[0] * max(count, 1) + view_column[shifts[1]])
     near_starts, near = _by(pairs // max(count, 1), count, pairs % max(count, 1))
     dense_starts, dense_views = _by(dense["columns"], count, np.arange(len(dense["keys"])))
-    list_starts, list_views = _by(listed["columns"], count, len(dense["keys"]) + np.arange(len(listed["keys"])))
-    aims = [np.concatenate([x, y]) for x, y in zip((_aim_columns(cells), cells.codes), spikes[1:3], strict=True)]
+    list_starts, list_views = _by(
+        listed["columns"], count, len(dense["keys"]) + np.arange(len(listed["keys"]))
+    )
+    aims = [
+        np.concatenate([x, y])
+        for x, y in zip((_aim_columns(cells), cells.codes), spikes[1:3], strict=True)
+    ]
     aim_starts = np.concatenate([cells.code_starts, cells.code_starts[-1] + spikes[0]])
     arrays = (
         plan.sizes,
@@ -165,23 +176,34 @@ def _dense_views(plan: Plan):  # type: ignore[no-untyped-def]
         "once": np.asarray(once, np.int64),
         "shifts": (moved[:, 0], moved[:, 1], moved[:, 2]),
     }
-    spikes = np.concatenate(spike_columns), np.concatenate(spike_codes), np.concatenate(spike_weights)
+    spikes = (
+        np.concatenate(spike_columns),
+        np.concatenate(spike_codes),
+        np.concatenate(spike_weights),
+    )
     return views, (np.asarray(spike_starts, np.int64), *spikes)
 
 
 def _listed_views(plan: Plan, chosen: np.ndarray, first_view: int):  # type: ignore[no-untyped-def]
-    """Marginals as lists of cells: for each member the cells that differ only in it, found by a hash of the others' codes."""
+    """Marginals as lists of cells: for each member the cells that differ only in it, found by a
+    hash of the others' codes.
+    """
     cells = plan.cells
     widths = np.diff(cells.starts)[chosen]
     counts = np.diff(cells.first)[chosen]
     member = coordinates(chosen, widths, cells.starts[:-1])  # of each view
     columns, strides = cells.columns[member], cells.strides[member]
     view_starts = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
-    reach = np.repeat(cells.strides[cells.starts[chosen]] * plan.sizes[cells.columns[cells.starts[chosen]]], widths)
+    reach = np.repeat(
+        cells.strides[cells.starts[chosen]] * plan.sizes[cells.columns[cells.starts[chosen]]],
+        widths,
+    )
     keys = np.concatenate([[0], np.cumsum(reach)]).astype(np.int64)[:-1]  # ranges that do not meet
     # every pair of members of one marginal: the view of one moves with the other
     one = np.repeat(np.arange(len(member)), np.repeat(widths, widths))
-    other = coordinates(np.repeat(np.arange(len(chosen)), widths), np.repeat(widths, widths), view_starts[:-1])
+    other = coordinates(
+        np.repeat(np.arange(len(chosen)), widths), np.repeat(widths, widths), view_starts[:-1]
+    )
     apart = one != other
     shifts = (columns[other[apart]], first_view + one[apart], strides[other[apart]])
     # every (cell, member): the key under which that member's view finds it

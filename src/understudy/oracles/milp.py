@@ -1,7 +1,9 @@
-"""SciPy's HiGHS: the one to take for sparse binary instances, where it proves tens of thousands of clauses in a second.
+"""SciPy's HiGHS: the one to take for sparse binary instances, where it proves tens of thousands of
+clauses in a second.
 
-HiGHS has returned wrong optima and ignored its time limit before (its issues 1273, 2439, 2980; 885, 2226), hence the
-child process and the checks in :mod:`understudy.oracles.outside`. Never highspy: it cannot share a process with OR-tools.
+HiGHS has returned wrong optima and ignored its time limit before (its issues 1273, 2439, 2980; 885,
+2226), hence the child process and the checks in :mod:`understudy.oracles.outside`. Never highspy:
+it cannot share a process with OR-tools.
 """
 
 from __future__ import annotations

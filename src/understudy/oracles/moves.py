@@ -1,4 +1,5 @@
-"""One record in motion: what a change of one column changes, how the record climbs, and how it is forced.
+"""One record in motion: what a change of one column changes, how the record climbs, and how it is
+forced.
 
 Kernels of :mod:`understudy.oracles.search`, over the arrays of :mod:`understudy.oracles.layout`.
 """
@@ -14,7 +15,9 @@ from understudy.oracles.layout import Layout, slot_of
 
 
 class State(NamedTuple):
-    """Where a search stands. ``marks`` holds the head and length of the queue, and the length of the log."""
+    """Where a search stands. ``marks`` holds the head and length of the queue, and the length of
+    the log.
+    """
 
     record: np.ndarray
     keys: np.ndarray
@@ -121,7 +124,9 @@ def _lift(touch: int, by: int, layout: Layout, state: State, weights: np.ndarray
         was, here = table + old - state.now[u], table + new - state.now[u]
         resting = layout.table[here] - layout.table[was]
         for i in range(layout.value_starts[u], layout.value_starts[u + 1]):
-            change = layout.table[here + layout.lifts[i]] - layout.table[was + layout.lifts[i]] - resting
+            change = (
+                layout.table[here + layout.lifts[i]] - layout.table[was + layout.lifts[i]] - resting
+            )
             if change != 0.0:
                 state.scores[layout.offsets[c] + layout.values[i]] += weight * change
                 _enqueue(state, c)
@@ -149,8 +154,12 @@ def move(c: int, value: int, layout: Layout, state: State, weights: np.ndarray) 
 
 
 @kernel(borrows=True, inner=True)
-def ascend(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray, tiny: float) -> float:
-    """Let every queued column take its best value until the queue is empty; returns what was gained."""
+def ascend(
+    layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray, tiny: float
+) -> float:
+    """Let every queued column take its best value until the queue is empty; returns what was
+    gained.
+    """
     gained = 0.0
     while state.marks[1] > 0:
         c = state.queue[state.marks[0]]
@@ -175,7 +184,9 @@ def ascend(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray
 
 
 @kernel(borrows=True, inner=True, forceinline=True)
-def force(c: int, value: int, layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray) -> float:
+def force(
+    c: int, value: int, layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray
+) -> float:
     """A column takes a value whatever it costs, and keeps it while the others adapt."""
     gain = 0.0
     if state.record[c] != value:
@@ -218,7 +229,10 @@ def begin_at_random(layout: Layout, state: State, weights: np.ndarray, ladders: 
         state.record[c] = value
         for p in range(layout.shift_starts[c], layout.shift_starts[c + 1]):
             state.keys[layout.shift_views[p]] += value * layout.shift_strides[p]
-        for p in range(layout.at_starts[layout.offsets[c] + value], layout.at_starts[layout.offsets[c] + value + 1]):
+        for p in range(
+            layout.at_starts[layout.offsets[c] + value],
+            layout.at_starts[layout.offsets[c] + value + 1],
+        ):
             state.now[layout.at_touches[p]] = layout.at_lifts[p]
             state.counts[layout.touch_query[layout.at_touches[p]]] += layout.at_lifts[p]
     for q in range(len(layout.terms)):
@@ -227,7 +241,9 @@ def begin_at_random(layout: Layout, state: State, weights: np.ndarray, ladders: 
             rest = layout.tables[q] + state.counts[q] - state.now[u]
             for i in range(layout.value_starts[u], layout.value_starts[u + 1]):
                 change = layout.table[rest + layout.lifts[i]] - layout.table[rest]
-                state.scores[layout.offsets[layout.touch_column[u]] + layout.values[i]] += weight * change
+                state.scores[layout.offsets[layout.touch_column[u]] + layout.values[i]] += (
+                    weight * change
+                )
     begin = draw(state, len(layout.sizes))
     for i in range(len(layout.sizes)):
         _enqueue(state, (begin + i) % len(layout.sizes))

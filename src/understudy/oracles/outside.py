@@ -1,8 +1,9 @@
 """Solvers that somebody else wrote, kept at arm's length.
 
-They run in a child process with a deterministic limit of work, and a wall clock that kills them when they ignore it. What
-comes back is checked: the record is worth what it is worth here, not what the solver says; a proof that our own local
-search contradicts is no proof. Whatever goes wrong, the answer is the best record known, marked as failed.
+They run in a child process with a deterministic limit of work, and a wall clock that kills them
+when they ignore it. What comes back is checked: the record is worth what it is worth here, not what
+the solver says; a proof that our own local search contradicts is no proof. Whatever goes wrong, the
+answer is the best record known, marked as failed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ CLOSE = 1e-6  # solvers' own tolerances, as a share of the value
 
 
 class Worker:
-    """A child process that solves one program after the other; a killed one is replaced when the next program comes."""
+    """A child process that solves one program after the other; a killed one is replaced when the
+    next program comes.
+    """
 
     def __init__(self, command: Sequence[str] | None = None) -> None:
         self.command = list(command or [sys.executable, "-P", str(Path(child.__file__))])
@@ -44,7 +47,12 @@ class Worker:
         deadline = time.monotonic() + wall + GRACE
         try:
             if self.process is None:
-                self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # noqa: S603
+                self.process = subprocess.Popen(  # noqa: S603
+                    self.command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                )
             assert self.process.stdin is not None
             child.send(self.process.stdin, wall=wall, **message)
             answer = self._answer(deadline)
@@ -92,7 +100,8 @@ class Outside(Oracle):
 
     work: float
     wall: float = 60.0
-    start: Search = field(default_factory=lambda: Search(restarts=1, kicks=10))  # on wide tables a longer one would outlast the solver
+    # on wide tables a longer one would outlast the solver
+    start: Search = field(default_factory=lambda: Search(restarts=1, kicks=10))
     command: tuple[str, ...] | None = field(default=None, repr=False)
 
     solver: ClassVar[str]
@@ -104,7 +113,9 @@ class Outside(Oracle):
 
     @abstractmethod
     def check_installed(self) -> None:
-        """Raise, with the line that installs it, if the solver is not there; it is imported in the child only."""
+        """Raise, with the line that installs it, if the solver is not there; it is imported in the
+        child only.
+        """
 
     def solve(self, instance: Instance, seed: int) -> Found:
         return self.solve_all([instance], [seed])[0]
@@ -113,12 +124,17 @@ class Outside(Oracle):
         known = self.start.solve_many(instance, variants, seed)
         seeds = [sub_seed(seed, i) for i in range(len(known))]
         plan = plan_of(instance, dense=False)
-        return self._solve((variants.of(instance, i), seeds[i], known[i], plan) for i in range(len(known)))
+        return self._solve(
+            (variants.of(instance, i), seeds[i], known[i], plan) for i in range(len(known))
+        )
 
     def solve_all(self, instances: Sequence[Instance], seeds: Sequence[int]) -> list[Found]:
         """Instances that have nothing in common, by one child."""
         pairs = zip(instances, seeds, strict=True)
-        return self._solve((one, seed, self.start.solve(one, seed), plan_of(one, dense=False)) for one, seed in pairs)
+        return self._solve(
+            (one, seed, self.start.solve(one, seed), plan_of(one, dense=False))
+            for one, seed in pairs
+        )
 
     def _solve(self, tasks: Iterable[tuple[Instance, int, Found, Plan]]) -> list[Found]:
         worker = Worker(self.command)
@@ -127,24 +143,42 @@ class Outside(Oracle):
         finally:
             worker.close()
 
-    def _one(self, worker: Worker, instance: Instance, seed: int, known: Found, plan: Plan) -> Found:
+    def _one(
+        self, worker: Worker, instance: Instance, seed: int, known: Found, plan: Plan
+    ) -> Found:
         if not len(plan.columns):
             return Found(known.record, known.value, known.value, True, Ended.OPTIMAL)
         _, weights = plan.weigh(instance.weights)
         linear = plan.linear(instance.linear, instance.offsets)
         program = program_of(plan, weights, linear, known.record[plan.columns])
         hint = (known.record[plan.columns][program.column_of] == program.code_of).astype(np.int64)
-        arrays = {name: getattr(program, name) for name in ("gain", "whole", "starts", "indices", "numbers", "low", "high")}
-        answer = worker.ask(self.wall, solver=self.solver, work=self.work, seed=seed, hint=hint, **arrays)
-        rest = known.value - plan.worth(known.record[plan.columns], weights, linear)  # constants and columns that no term names
+        arrays = {
+            name: getattr(program, name)
+            for name in ("gain", "whole", "starts", "indices", "numbers", "low", "high")
+        }
+        answer = worker.ask(
+            self.wall, solver=self.solver, work=self.work, seed=seed, hint=hint, **arrays
+        )
+        # constants and columns that no term names
+        rest = known.value - plan.worth(known.record[plan.columns], weights, linear)
         return self._judge(instance, plan.columns, program, rest, known, answer)
 
     def _judge(
-        self, instance: Instance, columns: np.ndarray, program: Program, rest: float, known: Found, answer: dict[str, np.ndarray] | None
+        self,
+        instance: Instance,
+        columns: np.ndarray,
+        program: Program,
+        rest: float,
+        known: Found,
+        answer: dict[str, np.ndarray] | None,
     ) -> Found:
         """What an answer is worth, by our own arithmetic."""
         failed = Found(known.record, known.value, np.inf, False, Ended.FAILED)
-        if answer is None or not {"status", "x", "bound"} <= set(answer) or str(answer["status"]) not in (child.OPTIMAL, child.LIMIT):
+        if (
+            answer is None
+            or not {"status", "x", "bound"} <= set(answer)
+            or str(answer["status"]) not in (child.OPTIMAL, child.LIMIT)
+        ):
             return failed
         x, optimal = answer["x"], str(answer["status"]) == child.OPTIMAL
         if len(x) == 0 and not optimal:
@@ -156,9 +190,12 @@ class Outside(Oracle):
         value = instance.value(record)
         close = CLOSE * (1 + abs(value))
         bound = float(answer["bound"]) + rest
-        better = Found(record, value, np.inf, False, Ended.FAILED) if value > known.value else failed
+        better = (
+            Found(record, value, np.inf, False, Ended.FAILED) if value > known.value else failed
+        )
         if np.isnan(bound) or bound < better.value - close or (optimal and bound > value + close):
-            return better  # a bound below a record that exists, or a proof without the record that it proves
+            # a bound below a record that exists, or a proof without the record that it proves
+            return better
         if not optimal:
             return Found(better.record, better.value, max(bound, better.value), False, Ended.LIMIT)
         return Found(record, value, max(bound, value), True, Ended.OPTIMAL)

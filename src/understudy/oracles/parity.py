@@ -1,8 +1,10 @@
-"""Parities over two-valued columns by elimination over GF(2): a system that has a solution needs no search.
+"""Parities over two-valued columns by elimination over GF(2): a system that has a solution needs no
+search.
 
-Each parity asks for an even (or, with a negative weight, an odd) number of satisfied literals: one equation over bits. Taken in the order
-of their weights, an equation that contradicts those before it is left out. If none is, the record is the best one; if some are, what was
-kept is a start that the local search may improve upon, and nothing is proved.
+Each parity asks for an even (or, with a negative weight, an odd) number of satisfied literals: one
+equation over bits. Taken in the order of their weights, an equation that contradicts those before
+it is left out. If none is, the record is the best one; if some are, what was kept is a start that
+the local search may improve upon, and nothing is proved.
 """
 
 from __future__ import annotations
@@ -31,8 +33,13 @@ class Parity(Oracle):
         lengths = np.diff(flat.starts) + 1
         first = np.repeat(flat.tables[flat.starts[:-1] + np.arange(len(flat))], lengths)
         within = np.arange(len(flat.tables)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        if not np.array_equal(flat.tables, np.where(within % 2 == 0, first, 1 - first)) or np.any(instance.shape[columns] != 2):
-            raise NotSupported("The oracle parity needs parities over columns of two values; use exact, milp or search.")
+        if not np.array_equal(flat.tables, np.where(within % 2 == 0, first, 1 - first)) or np.any(
+            instance.shape[columns] != 2
+        ):
+            raise NotSupported(
+                "The oracle parity needs parities over columns of two values; use exact, milp or"
+                " search."
+            )
         if instance.tables:
             raise NotSupported("The oracle parity takes no tables of weights; use exact or search.")
         known = self.start.solve(instance, seed)
@@ -41,7 +48,11 @@ class Parity(Oracle):
         record[columns] = _solution(bits, record[columns].astype(np.uint8))
         value = instance.value(record)
         top = float(np.sum(np.maximum(instance.weights, 0)))
-        settled = instance.linear is None or bool(np.all(np.ptp(instance.linear[instance.offsets[columns][:, None] + [0, 1]], axis=1) == 0))
+        settled = instance.linear is None or bool(
+            np.all(
+                np.ptp(instance.linear[instance.offsets[columns][:, None] + [0, 1]], axis=1) == 0
+            )
+        )
         if instance.linear is not None:
             top += float(np.maximum.reduceat(instance.linear, instance.offsets[:-1]).sum())
         if kept and settled:
@@ -51,7 +62,9 @@ class Parity(Oracle):
         return Found(record, value, max(top, value), False, Ended.LIMIT)
 
     def _eliminate(self, instance: Instance) -> tuple[np.ndarray, bool]:
-        """(independent equations over the mentioned columns, the right-hand side last; whether all could be kept)."""
+        """(independent equations over the mentioned columns, the right-hand side last; whether all
+        could be kept).
+        """
         flat, columns = instance.queries, instance.mentioned
         local = np.zeros(len(instance.shape), np.int64)
         local[columns] = np.arange(len(columns))
@@ -65,7 +78,8 @@ class Parity(Oracle):
         row[order] = np.arange(len(order))
         used = row[query] >= 0
         np.bitwise_xor.at(equations, (row[query][used], local[flat.columns][used]), 1)
-        constant = (flat.values == 0) ^ ~flat.holds  # a literal is its bit, plus one if it asks for 0, plus one if negated
+        # a literal is its bit, plus one if it asks for 0, plus one if negated
+        constant = (flat.values == 0) ^ ~flat.holds
         np.bitwise_xor.at(equations[:, -1], row[query][used], constant[used].astype(np.uint8))
         equations[:, -1] ^= wanted_odd[order].astype(np.uint8)
         packed = np.packbits(equations[:, :-1], axis=1, bitorder="little")
@@ -78,7 +92,9 @@ class Parity(Oracle):
 
 @kernel()
 def _reduce(rows, columns):  # type: ignore[no-untyped-def]
-    """Rows brought into a form where each has a leading bit that no other row has; contradictions are dropped."""
+    """Rows brought into a form where each has a leading bit that no other row has; contradictions
+    are dropped.
+    """
     words = rows.shape[1] - 1
     lead_row = np.full(columns, -1, np.int64)
     kept = np.zeros(rows.shape[0], np.bool_)

@@ -1,9 +1,11 @@
-"""An instance, sorted out once for every solver: cells of marginals, other queries, and dense tables.
+"""An instance, sorted out once for every solver: cells of marginals, other queries, and dense
+tables.
 
-Many queries are conjunctions in disguise: a disjunction is the negation of the conjunction of its negated literals, and
-"not a" is "b" in a column of two values. What can be written as ``constant + sign * (cell of a marginal)`` is, because
-cells of one marginal exclude each other, which solvers can use, and because equal cells can be added up. The rest keeps
-its literals and its table. Columns are renumbered to the mentioned ones, so that nothing scales with those nobody asks about.
+Many queries are conjunctions in disguise: a disjunction is the negation of the conjunction of its
+negated literals, and "not a" is "b" in a column of two values. What can be written as ``constant +
+sign * (cell of a marginal)`` is, because cells of one marginal exclude each other, which solvers
+can use, and because equal cells can be added up. The rest keeps its literals and its table. Columns
+are renumbered to the mentioned ones, so that nothing scales with those nobody asks about.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ CONSTANT, CELL, OTHER = 0, 1, 2
 
 
 class Cells(NamedTuple):
-    """Weighted cells, sorted by marginal and then by cell number. Marginal t has members ``starts[t]:starts[t + 1]``."""
+    """Weighted cells, sorted by marginal and then by cell number. Marginal t has members
+    ``starts[t]:starts[t + 1]``.
+    """
 
     starts: np.ndarray
     columns: np.ndarray  # of each member, rising within a marginal
@@ -35,10 +39,11 @@ class Cells(NamedTuple):
 
 
 class Others(NamedTuple):
-    """Queries that are no cells. Query q has touches ``starts[q]:starts[q + 1]``, one for each of its columns.
+    """Queries that are no cells. Query q has touches ``starts[q]:starts[q + 1]``, one for each of
+    its columns.
 
-    A touch adds ``rest`` to the number of satisfied literals, and a listed value adds its lift to that. The table
-    of q begins at ``tables[q]`` in ``table``.
+    A touch adds ``rest`` to the number of satisfied literals, and a listed value adds its lift to
+    that. The table of q begins at ``tables[q]`` in ``table``.
     """
 
     starts: np.ndarray
@@ -53,7 +58,9 @@ class Others(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What of an instance does not depend on its weights, over the mentioned columns numbered 0, 1, ..."""
+    """What of an instance does not depend on its weights, over the mentioned columns numbered 0, 1,
+    ...
+    """
 
     columns: np.ndarray  # their positions in the record
     sizes: np.ndarray
@@ -63,7 +70,8 @@ class Plan:
     tables: tuple[TableTerm, ...]  # with new column numbers
     constant: np.ndarray = field(repr=False)  # of each query: what it is worth whatever the record
     sign: np.ndarray = field(repr=False)
-    term: np.ndarray = field(repr=False)  # of each query: its cell, or len(cells) + its place among the others, or -1
+    # of each query: its cell, or len(cells) + its place among the others, or -1
+    term: np.ndarray = field(repr=False)
     base: np.ndarray = field(repr=False)  # what tables kept as cells add to the weight of each term
 
     @property
@@ -84,7 +92,9 @@ class Plan:
 
     def worth(self, codes: np.ndarray, weights: np.ndarray, linear: np.ndarray) -> float:
         """What some codes are worth without constants and dense tables."""
-        return float(worth_of(self.offsets, self.cells, self.others, weights, linear, codes.astype(np.int64)))
+        return float(
+            worth_of(self.offsets, self.cells, self.others, weights, linear, codes.astype(np.int64))
+        )
 
 
 @kernel()
@@ -126,13 +136,23 @@ def plan_of(instance: Instance, *, dense: bool = True) -> Plan:
     sizes = instance.shape[columns]
     flat = instance.queries
     literal_columns, values, holds = local[flat.columns], flat.values.copy(), flat.holds.copy()
-    kind, constant, sign = _sort_out(flat.starts, literal_columns, values, holds, flat.tables, sizes)
+    kind, constant, sign = _sort_out(
+        flat.starts, literal_columns, values, holds, flat.tables, sizes
+    )
 
     kept: list[TableTerm] = []
     listed: list[TableTerm] = []
     for table in instance.tables:
-        moved = TableTerm(tuple(int(local[p]) for p in table.positions), table.shape, np.asarray(table.weights).reshape(table.shape))
-        (kept if dense and np.count_nonzero(table.weights) > DENSE_SHARE * table.weights.size else listed).append(moved)
+        moved = TableTerm(
+            tuple(int(local[p]) for p in table.positions),
+            table.shape,
+            np.asarray(table.weights).reshape(table.shape),
+        )
+        (
+            kept
+            if dense and np.count_nonzero(table.weights) > DENSE_SHARE * table.weights.size
+            else listed
+        ).append(moved)
 
     builder = _CellBuilder(sizes)
     chosen = np.flatnonzero(kind == CELL)
@@ -156,7 +176,9 @@ def plan_of(instance: Instance, *, dense: bool = True) -> Plan:
     term[owners[owners >= 0]] = places[owners >= 0]
     term[others_of] = len(cells.number) + np.arange(len(others_of))
     sign[others_of], constant[others_of] = 1.0, 0.0
-    others = _others(flat.starts, local[flat.columns], flat.values, flat.holds, flat.tables, others_of)
+    others = _others(
+        flat.starts, local[flat.columns], flat.values, flat.holds, flat.tables, others_of
+    )
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     base = np.concatenate([base, np.zeros(len(others_of))])
     return Plan(columns, sizes, offsets, cells, others, tuple(kept), constant, sign, term, base)
@@ -164,7 +186,9 @@ def plan_of(instance: Instance, *, dense: bool = True) -> Plan:
 
 @kernel()
 def _sort_out(starts, columns, values, holds, tables, sizes):  # type: ignore[no-untyped-def]
-    """What each query is, ``constant + sign * cell`` where it is a cell; literals of cells are rewritten in place."""
+    """What each query is, ``constant + sign * cell`` where it is a cell; literals of cells are
+    rewritten in place.
+    """
     count = len(starts) - 1
     kind, constant, sign = np.full(count, OTHER, np.int8), np.zeros(count), np.ones(count)
     for q in range(count):
@@ -175,7 +199,8 @@ def _sort_out(starts, columns, values, holds, tables, sizes):  # type: ignore[no
             kind[q], constant[q] = CONSTANT, table[0]
             continue
         top = np.all(table[:k] == table[0])  # only "all literals hold" is special
-        bottom = np.all(table[1:] == table[k])  # only "no literal holds" is: a conjunction of the opposite literals
+        # only "no literal holds" is: a conjunction of the opposite literals
+        bottom = np.all(table[1:] == table[k])
         if not (top or bottom):
             continue
         fits = True
@@ -203,12 +228,18 @@ class _CellBuilder:
         self.sizes = sizes
         self.parts: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
 
-    def add(self, columns: np.ndarray, codes: np.ndarray, owners: np.ndarray, weights: np.ndarray) -> None:
-        """Cells x width; columns rise along each row. ``owners`` are the queries they come from, -1 for tables."""
+    def add(
+        self, columns: np.ndarray, codes: np.ndarray, owners: np.ndarray, weights: np.ndarray
+    ) -> None:
+        """Cells x width; columns rise along each row. ``owners`` are the queries they come from, -1
+        for tables.
+        """
         self.parts.append((columns, codes, owners, weights))
 
     def build(self) -> tuple[Cells, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(cells, owners, the cell of each owner, base weights, queries whose marginal is too large to number)."""
+        """(cells, owners, the cell of each owner, base weights, queries whose marginal is too large
+        to number).
+        """
         starts, columns, strides, firsts = [np.zeros(1, np.int64)], [], [], []
         marginals, numbers, widths, codes = [], [], [], []
         owners, places, base, refused = [], [], [], [np.zeros(0, np.int64)]
@@ -232,7 +263,11 @@ class _CellBuilder:
                 steps[:, j] = steps[:, j + 1] * self.sizes[heads[:, j + 1]]
             number = np.sum(vals * steps[group], axis=1)
             order = np.lexsort((number, group))
-            group, number, vals, own, worth = group[order], number[order], vals[order], own[order], worth[order]
+            group = group[order]
+            number = number[order]
+            vals = vals[order]
+            own = own[order]
+            worth = worth[order]
             new = np.concatenate([[True], (group[1:] != group[:-1]) | (number[1:] != number[:-1])])
             place = np.cumsum(new) - 1
             starts.append(members_so_far + k * np.arange(1, len(heads) + 1))
@@ -250,7 +285,9 @@ class _CellBuilder:
             members_so_far += heads.size
 
         def joined(pieces: list[np.ndarray], last: int | None = None) -> np.ndarray:
-            return np.concatenate([np.zeros(0, np.int64), *pieces, np.asarray([] if last is None else [last])]).astype(np.int64)
+            return np.concatenate(
+                [np.zeros(0, np.int64), *pieces, np.asarray([] if last is None else [last])]
+            ).astype(np.int64)
 
         code_starts = np.concatenate([[0], np.cumsum(joined(widths))]).astype(np.int64)
         cells = Cells(
@@ -264,11 +301,26 @@ class _CellBuilder:
             joined(codes),
         )
         refused_queries = np.concatenate(refused)
-        return cells, joined(owners), joined(places), np.concatenate([np.zeros(0), *base]), refused_queries[refused_queries >= 0]
+        return (
+            cells,
+            joined(owners),
+            joined(places),
+            np.concatenate([np.zeros(0), *base]),
+            refused_queries[refused_queries >= 0],
+        )
 
 
-def _others(starts: np.ndarray, columns: np.ndarray, values: np.ndarray, holds: np.ndarray, tables: np.ndarray, some: np.ndarray) -> Others:
-    """Some of the queries by what each value of each of their columns adds to the number of satisfied literals."""
+def _others(
+    starts: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
+    holds: np.ndarray,
+    tables: np.ndarray,
+    some: np.ndarray,
+) -> Others:
+    """Some of the queries by what each value of each of their columns adds to the number of
+    satisfied literals.
+    """
     widths = np.diff(starts)[some]
     at = coordinates(some, widths, starts[:-1])
     query = np.repeat(np.arange(len(some)), widths)

@@ -1,14 +1,16 @@
 """An instance as an integer program, the same one for every solver.
 
-Variables, all between 0 and 1: one for each value of a column that some term names, one for "any other value", one for
-each weighted cell, and one for each run of equal entries in the table of another query. Rows:
+Variables, all between 0 and 1: one for each value of a column that some term names, one for "any
+other value", one for each weighted cell, and one for each run of equal entries in the table of
+another query. Rows:
 
     column             its values sum to 1
     cells of weight>0  for each marginal, member column and value: the cells with that value sum to at most the value's variable
     a cell of weight<0 its values sum to at most k - 1 plus the cell
     another query      its runs sum to 1; the number of satisfied literals lies within the run that is chosen
 
-The second kind is what makes these programs solvable: cells of a marginal exclude each other, so they share one row.
+The second kind is what makes these programs solvable: cells of a marginal exclude each other, so
+they share one row.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ FREE = 1e30  # no bound on this side of a row
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Maximise ``gain @ x`` over 0 <= x <= 1 with ``low <= rows x <= high``; the rows are in compressed form."""
+    """Maximise ``gain @ x`` over 0 <= x <= 1 with ``low <= rows x <= high``; the rows are in
+    compressed form.
+    """
 
     gain: np.ndarray = field(repr=False)
     whole: np.ndarray = field(repr=False)  # which variables must be 0 or 1
@@ -33,7 +37,8 @@ class Program:
     numbers: np.ndarray = field(repr=False)
     low: np.ndarray = field(repr=False)
     high: np.ndarray = field(repr=False)
-    column_of: np.ndarray = field(repr=False)  # of the variables that stand for values, which come first: their column
+    # of the variables that stand for values, which come first: their column
+    column_of: np.ndarray = field(repr=False)
     code_of: np.ndarray = field(repr=False)  # and the value, for "any other" the best such one
 
     def codes(self, x: np.ndarray, columns: int) -> np.ndarray:
@@ -54,7 +59,14 @@ class _Rows:
         self.high: list[np.ndarray] = []
         self.count = 0
 
-    def add(self, row: np.ndarray, variable: np.ndarray, number: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    def add(
+        self,
+        row: np.ndarray,
+        variable: np.ndarray,
+        number: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+    ) -> None:
         self.parts.append((self.count + row, variable, number))
         self.low.append(low)
         self.high.append(high)
@@ -74,16 +86,28 @@ class _Rows:
 
 
 def program_of(plan: Plan, weights: np.ndarray, linear: np.ndarray, keep: np.ndarray) -> Program:
-    """The program of a plan without dense tables. ``keep`` is a record whose values are kept where nothing tells values apart."""
+    """The program of a plan without dense tables. ``keep`` is a record whose values are kept where
+    nothing tells values apart.
+    """
     cells, others = plan.cells, plan.others
     count, coordinate_count = len(plan.sizes), int(plan.offsets[-1])
-    cell_columns = cells.columns[coordinates(cells.marginal, np.diff(cells.starts)[cells.marginal], cells.starts[:-1])]
+    cell_columns = cells.columns[
+        coordinates(cells.marginal, np.diff(cells.starts)[cells.marginal], cells.starts[:-1])
+    ]
     cell_at = plan.offsets[cell_columns] + cells.codes
     other_touch = np.repeat(np.arange(len(others.columns)), np.diff(others.value_starts))
     other_at = plan.offsets[others.columns[other_touch]] + others.values
-    variable_of, column_of, code_of, value_gain = _values(plan, np.concatenate([cell_at, other_at]), linear, keep)
+    variable_of, column_of, code_of, value_gain = _values(
+        plan, np.concatenate([cell_at, other_at]), linear, keep
+    )
     rows = _Rows()
-    rows.add(column_of, np.arange(len(column_of)), np.ones(len(column_of)), np.ones(count), np.ones(count))
+    rows.add(
+        column_of,
+        np.arange(len(column_of)),
+        np.ones(len(column_of)),
+        np.ones(count),
+        np.ones(count),
+    )
 
     worth = weights[: plan.cell_count]
     used = np.flatnonzero(worth)
@@ -112,15 +136,21 @@ def program_of(plan: Plan, weights: np.ndarray, linear: np.ndarray, keep: np.nda
         np.full(len(minus), -FREE),
         np.diff(cells.code_starts)[minus] - 1.0,
     )
-    run_gain = _add_others(plan, weights[plan.cell_count :], variable_of[other_at], rows, len(column_of) + len(used))
+    run_gain = _add_others(
+        plan, weights[plan.cell_count :], variable_of[other_at], rows, len(column_of) + len(used)
+    )
     gain = np.concatenate([value_gain, worth[used], run_gain])
     whole = np.ones(len(gain), np.bool_)
     whole[len(column_of) : len(column_of) + len(used)] = False  # cells follow from values
     return Program(gain, whole, *rows.compressed(), column_of, code_of)
 
 
-def _values(plan: Plan, named: np.ndarray, linear: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(variable of each coordinate, column, code and gain of each variable): the named values, then "any other" of each column."""
+def _values(
+    plan: Plan, named: np.ndarray, linear: np.ndarray, keep: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(variable of each coordinate, column, code and gain of each variable): the named values, then
+    "any other" of each column.
+    """
     coordinate_count = int(plan.offsets[-1])
     column = np.repeat(np.arange(len(plan.sizes)), plan.sizes)
     listed = np.zeros(coordinate_count, np.bool_)
@@ -128,7 +158,8 @@ def _values(plan: Plan, named: np.ndarray, linear: np.ndarray, keep: np.ndarray)
     kept = np.zeros(coordinate_count, np.bool_)
     kept[plan.offsets[:-1] + keep] = True
     promise = np.where(listed, -np.inf, linear)
-    best = np.lexsort((~kept, -promise, column))[plan.offsets[:-1]]  # the best unlisted coordinate of each column
+    # the best unlisted coordinate of each column
+    best = np.lexsort((~kept, -promise, column))[plan.offsets[:-1]]
     best = best[~listed[best]]
     at = np.concatenate([np.flatnonzero(listed), best])
     variable_of = np.full(coordinate_count, -1, np.int64)
@@ -136,7 +167,9 @@ def _values(plan: Plan, named: np.ndarray, linear: np.ndarray, keep: np.ndarray)
     return variable_of, column[at], at - plan.offsets[column[at]], linear[at]
 
 
-def _add_others(plan: Plan, weights: np.ndarray, variable: np.ndarray, rows: _Rows, first: int) -> np.ndarray:
+def _add_others(
+    plan: Plan, weights: np.ndarray, variable: np.ndarray, rows: _Rows, first: int
+) -> np.ndarray:
     """Rows and gains of the queries that are no cells; ``variable`` is that of each listed value."""
     others = plan.others
     gains: list[float] = []
@@ -150,21 +183,39 @@ def _add_others(plan: Plan, weights: np.ndarray, variable: np.ndarray, rows: _Ro
         rest = float(others.rests[touches].sum())
         runs = first + len(gains) + np.arange(len(begins))
         gains.extend(weights[q] * table[begins])
-        one, two, three = (np.full(size, i) for i, size in ((0, len(runs)), (1, len(listed) + len(runs)), (2, len(listed) + len(runs))))
+        one, two, three = (
+            np.full(size, i)
+            for i, size in (
+                (0, len(runs)),
+                (1, len(listed) + len(runs)),
+                (2, len(listed) + len(runs)),
+            )
+        )
         rows.add(
             np.concatenate([one, two, three]),
             np.concatenate([runs, variable[listed], runs, variable[listed], runs]),
-            np.concatenate([np.ones(len(runs)), others.lifts[listed], -lasts, others.lifts[listed], -begins]),
+            np.concatenate(
+                [np.ones(len(runs)), others.lifts[listed], -lasts, others.lifts[listed], -begins]
+            ),
             np.array([1.0, -FREE, -rest]),
             np.array([1.0, -rest, FREE]),
         )
-        if len(touches) == len(table) - 1:  # each column adds at most one: the outermost runs need every column
-            _add_extremes(others, touches, variable, rows, runs, lasts[0] == 0, begins[-1] == len(table) - 1)
+        # each column adds at most one: the outermost runs need every column
+        if len(touches) == len(table) - 1:
+            _add_extremes(
+                others, touches, variable, rows, runs, lasts[0] == 0, begins[-1] == len(table) - 1
+            )
     return np.asarray(gains, np.float64)
 
 
 def _add_extremes(
-    others: Others, touches: np.ndarray, variable: np.ndarray, rows: _Rows, runs: np.ndarray, bottom: bool, top: bool
+    others: Others,
+    touches: np.ndarray,
+    variable: np.ndarray,
+    rows: _Rows,
+    runs: np.ndarray,
+    bottom: bool,
+    top: bool,
 ) -> None:
     """ "No literal holds" is at most the negation of each literal, "all hold" at most each literal."""
     for u in touches:

@@ -1,11 +1,13 @@
 """The default oracle: iterated local search over records.
 
-From a random record, every column in turn takes its best value until none can be improved. Coordinate ascent
-alone is inadequate (2-15% optimal on ADULT): conjunctions of k literals pay nothing until all k hold. So a kick makes
-one worthwhile query true whatever it costs, ascends again, and is taken back if the record got worse. A record is
-restarted ``restarts`` times and kicked ``kicks`` times per ``KICKED`` columns that are mentioned at all.
+From a random record, every column in turn takes its best value until none can be improved.
+Coordinate ascent alone is inadequate (2-15% optimal on ADULT): conjunctions of k literals pay
+nothing until all k hold. So a kick makes one worthwhile query true whatever it costs, ascends
+again, and is taken back if the record got worse. A record is restarted ``restarts`` times and
+kicked ``kicks`` times per ``KICKED`` columns that are mentioned at all.
 
-Work follows what a change touches (see :mod:`understudy.oracles.layout`), never the number of queries.
+Work follows what a change touches (see :mod:`understudy.oracles.layout`), never the number of
+queries.
 """
 
 from __future__ import annotations
@@ -20,7 +22,17 @@ from understudy.compiled import kernel
 from understudy.errors import ParameterError
 from understudy.oracles.base import Ended, Found, Instance, Oracle, Variants, sub_seed
 from understudy.oracles.layout import Layout, layout_of
-from understudy.oracles.moves import State, ascend, begin_at_random, draw, force, fresh, move, rest, total_of
+from understudy.oracles.moves import (
+    State,
+    ascend,
+    begin_at_random,
+    draw,
+    force,
+    fresh,
+    move,
+    rest,
+    total_of,
+)
 from understudy.oracles.plan import Plan, plan_of
 
 KICKED = 16  # columns that one kick is thought to look after
@@ -47,7 +59,10 @@ class Search(Oracle):
 
     def __post_init__(self) -> None:
         if self.restarts < 1 or self.kicks < 0 or self.threads < 1:
-            raise ParameterError("search needs at least one restart, no negative number of kicks, and at least one thread.")
+            raise ParameterError(
+                "search needs at least one restart, no negative number of kicks, and at least one"
+                " thread."
+            )
 
     def solve(self, instance: Instance, seed: int) -> Found:
         return self._solve(instance, Variants(), [seed])[0]
@@ -65,19 +80,44 @@ class Search(Oracle):
         def run(first: int) -> list[Found]:
             some = range(first, min(first + CHUNK, len(seeds)))
             each = [variants.of(instance, i) for i in some]
-            weights = shared if shared is not None else np.stack([plan.weigh(one.weights)[1] for one in each])
+            weights = (
+                shared
+                if shared is not None
+                else np.stack([plan.weigh(one.weights)[1] for one in each])
+            )
             if variants.linear is None:
                 linear = plan.linear(instance.linear, instance.offsets)[None, :]
             else:
                 linear = np.stack([plan.linear(one.linear, instance.offsets) for one in each])
-            state = np.asarray([np.random.SeedSequence([seeds[i], 0]).generate_state(1, np.uint64)[0] | np.uint64(1) for i in some])
+            state = np.asarray(
+                [
+                    np.random.SeedSequence([seeds[i], 0]).generate_state(1, np.uint64)[0]
+                    | np.uint64(1)
+                    for i in some
+                ]
+            )
             kicks = self.kicks * max(1, len(plan.columns) // KICKED)
             codes = np.zeros((len(some), len(plan.columns)), np.int32)
             targets = np.zeros(len(plan.base) + len(layout.spike_weights), np.int64)
             if len(plan.columns):
-                _search(layout, fresh(layout), weights, linear, ladders, targets, plan.cell_count, self.restarts, kicks, state, codes)
+                _search(
+                    layout,
+                    fresh(layout),
+                    weights,
+                    linear,
+                    ladders,
+                    targets,
+                    plan.cell_count,
+                    self.restarts,
+                    kicks,
+                    state,
+                    codes,
+                )
             records = [one.fill(codes[i], seeds[first + i]) for i, one in enumerate(each)]
-            return [Found(record, one.value(record), np.inf, False, Ended.LIMIT) for record, one in zip(records, each, strict=True)]
+            return [
+                Found(record, one.value(record), np.inf, False, Ended.LIMIT)
+                for record, one in zip(records, each, strict=True)
+            ]
 
         starts = range(0, len(seeds), CHUNK)
         if self.threads == 1 or len(starts) == 1:
@@ -87,14 +127,19 @@ class Search(Oracle):
 
 
 def _ladders(instance: Instance, plan: Plan) -> np.ndarray:
-    """Running totals of the distributions that random records are drawn from, a column's last being 1."""
+    """Running totals of the distributions that random records are drawn from, a column's last being
+    1.
+    """
     if instance.one_way is None:
         within = np.arange(int(plan.offsets[-1])) - np.repeat(plan.offsets[:-1], plan.sizes)
         return (within + 1.0) / np.repeat(plan.sizes, plan.sizes)
     if isinstance(instance.one_way, np.ndarray):
         totals = np.cumsum(instance.one_way[plan.columns], axis=1)
         return (totals / np.maximum(totals[:, -1:], 1e-300)).ravel()
-    ladders = [np.cumsum(instance.one_way[c]) / max(float(np.sum(instance.one_way[c])), 1e-300) for c in plan.columns]
+    ladders = [
+        np.cumsum(instance.one_way[c]) / max(float(np.sum(instance.one_way[c])), 1e-300)
+        for c in plan.columns
+    ]
     return np.concatenate([np.zeros(0), *ladders])
 
 
@@ -116,7 +161,8 @@ def _bend(q: int, layout: Layout, state: State, weights: np.ndarray, linear: np.
             above += 1
         while below >= 0 and layout.table[table + below] != wanted:
             below -= 1
-        steps_up, steps_down = (above - count if above <= last else last + 1), (count - below if below >= 0 else last + 1)
+        steps_up = above - count if above <= last else last + 1
+        steps_down = count - below if below >= 0 else last + 1
         side = 1 if steps_up < steps_down or (steps_up == steps_down and up) else -1
         u = first + (begin + step) % (end - first)
         c = layout.touch_column[u]
@@ -136,8 +182,12 @@ def _bend(q: int, layout: Layout, state: State, weights: np.ndarray, linear: np.
 
 
 @kernel(borrows=True, inner=True, forceinline=True)
-def _promise(target: int, layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray, cells: int) -> float:
-    """What a target would add if only it and the linear term counted; nothing for one that is met already."""
+def _promise(
+    target: int, layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray, cells: int
+) -> float:
+    """What a target would add if only it and the linear term counted; nothing for one that is met
+    already.
+    """
     if target < 0:
         weight, q = weights[layout.terms[-1 - target]], -1 - target
         met = layout.table[layout.tables[q] + state.counts[q]] == (1.0 if weight > 0 else 0.0)
@@ -152,8 +202,18 @@ def _promise(target: int, layout: Layout, state: State, weights: np.ndarray, lin
 
 
 @kernel(borrows=True, inner=True)
-def _kick(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray, targets: np.ndarray, cells: int, entrants: int) -> float:
-    """Make the most promising of a few random queries true; returns what that gained (mostly less than nothing)."""
+def _kick(
+    layout: Layout,
+    state: State,
+    weights: np.ndarray,
+    linear: np.ndarray,
+    targets: np.ndarray,
+    cells: int,
+    entrants: int,
+) -> float:
+    """Make the most promising of a few random queries true; returns what that gained (mostly less
+    than nothing).
+    """
     target, top = 0, -np.inf
     for _ in range(entrants):
         other = targets[draw(state, len(targets))]
@@ -172,7 +232,9 @@ def _kick(layout: Layout, state: State, weights: np.ndarray, linear: np.ndarray,
 
 @kernel(borrows=True, inner=True)
 def _targets(layout: Layout, weights: np.ndarray, cells: int, targets: np.ndarray) -> int:
-    """What a kick may aim at: cells of positive weight and spikes (their number), other queries (-1 - their number)."""
+    """What a kick may aim at: cells of positive weight and spikes (their number), other queries (-1
+    - their number).
+    """
     spikes = len(layout.aim_starts) - 1 - cells
     count = 0
     for e in range(cells):
@@ -190,11 +252,14 @@ def _targets(layout: Layout, weights: np.ndarray, cells: int, targets: np.ndarra
 
 
 @kernel(borrows=True)
-def _search(layout, state, weights_of, linear_of, ladders, targets, cells, restarts, kicks, seeds, found):  # type: ignore[no-untyped-def]
+def _search(  # type: ignore[no-untyped-def]
+    layout, state, weights_of, linear_of, ladders, targets, cells, restarts, kicks, seeds, found
+):
     """Write the best codes of the mentioned columns for every variant into ``found``."""
     count = 0
     for s in range(len(seeds)):
-        weights, linear = weights_of[min(s, len(weights_of) - 1)], linear_of[min(s, len(linear_of) - 1)]
+        weights = weights_of[min(s, len(weights_of) - 1)]
+        linear = linear_of[min(s, len(linear_of) - 1)]
         state.random[0] = seeds[s]
         if s == 0 or len(weights_of) > 1:
             count = _targets(layout, weights, cells, targets)
@@ -210,7 +275,15 @@ def _search(layout, state, weights_of, linear_of, ladders, targets, cells, resta
             ascend(layout, state, weights, linear, tiny)
             rest(state)
             for kick in range(kicks if count > 0 else 0):
-                gain = _kick(layout, state, weights, linear, targets[:count], cells, 1 if kick % 2 == 0 else ENTRANTS)
+                gain = _kick(
+                    layout,
+                    state,
+                    weights,
+                    linear,
+                    targets[:count],
+                    cells,
+                    1 if kick % 2 == 0 else ENTRANTS,
+                )
                 gain += ascend(layout, state, weights, linear, tiny)
                 if gain < -tiny:  # take it back
                     for i in range(state.marks[2]):

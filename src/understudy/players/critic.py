@@ -1,8 +1,11 @@
-"""A data player with a generator network and a linear discriminator of it. It sees released values and public randomness, nothing else.
+"""A data player with a generator network and a linear discriminator of it. It sees released values
+and public randomness, nothing else.
 
-The discriminator D(x) = sigma(theta . h(x)) looks at h(x), the cells of some public marginals that a row is in. Its likelihood
+The discriminator D(x) = sigma(theta . h(x)) looks at h(x), the cells of some public marginals that
+a row is in. Its likelihood
 
-    average over rows of ln D(x)  +  average over the generator's rows of ln(1 - D(x))  -  ridge/2 |theta|^2
+    average over rows of ln D(x)  +  average over the generator's rows of ln(1 - D(x))  -  ridge/2
+    |theta|^2
 
 has one maximum, and what is released is the theta that is there under noise (PROOFS.md, M14).
 """
@@ -42,15 +45,17 @@ class Criticised:
 class CriticisedGenerator:
     """After each discriminator that is released, Adam steps of the generator.
 
-    The generator's answers to all cells go from where they were toward that plus a multiple of theta: toward what the discriminator
-    takes for real, but no further, because the row that it likes best would be the end of a linear objective.
+    The generator's answers to all cells go from where they were toward that plus a multiple of
+    theta: toward what the discriminator takes for real, but no further, because the row that it
+    likes best would be the end of a linear objective.
 
     Args:
         schema: the columns.
         network: the generator, not yet trained.
         parts: the marginals whose cells the discriminator looks at.
         ridge: what holds theta back, in units of the most that the likelihood curves.
-        push: how far the generator goes; 1 is as far as a gap would be that such a theta has settled at.
+        push: how far the generator goes; 1 is as far as a gap would be that such a theta has
+            settled at.
         rate: Adam's learning rate.
         steps: Adam steps in each training.
         last: the share of the generators, the last ones, that are mixed in the end.
@@ -71,7 +76,8 @@ class CriticisedGenerator:
         self._schema, self._network, self._parts = schema, network, parts
         self._adam, self._steps, self._last = network.adam(rate), steps, last
         self._edges = np.cumsum([0, *(part.size for part in parts)])
-        curve = len(parts) / 2  # |h|^2 is the number of marginals; rows and generator curve by a quarter of it each
+        # |h|^2 is the number of marginals; rows and generator curve by a quarter of it each
+        curve = len(parts) / 2
         self._push = 2 * push * (ridge * curve)
         self._generators = [network.chances()]
 
@@ -87,11 +93,17 @@ class CriticisedGenerator:
     def result(self) -> Mixture:
         """The uniform mixture of the last generators."""
         kept = self._generators[1:][-math.ceil((len(self._generators) - 1) * self._last) :]
-        return Mixture(self._schema, Chances(np.concatenate([one.values for one in kept], axis=1), kept[0].starts))
+        return Mixture(
+            self._schema,
+            Chances(np.concatenate([one.values for one in kept], axis=1), kept[0].starts),
+        )
 
     def _train(self, theta: np.ndarray) -> None:
         queries = [relaxed(part) for part in self._parts]
-        aims = [q.answers(self._generators[-1]) + self._push * t for q, t in zip(queries, self._split(theta), strict=True)]
+        aims = [
+            q.answers(self._generators[-1]) + self._push * t
+            for q, t in zip(queries, self._split(theta), strict=True)
+        ]
         for _ in range(self._steps):
             at = self._network.chances()
             slopes = np.zeros_like(at.values)

@@ -29,12 +29,18 @@ class DomainModel:
     def shares(self, part: QueryClass) -> np.ndarray:
         if isinstance(part, Marginal):
             return self.marginal(part.positions)
-        return part.weights(records_over(part.columns, self.weights.shape), self.marginal(part.columns))
+        return part.weights(
+            records_over(part.columns, self.weights.shape), self.marginal(part.columns)
+        )
 
     def marginal(self, positions: tuple[int, ...]) -> np.ndarray:
         """The marginal over some columns, in the order given, flat."""
         table = sum_out(self.weights, set(positions))
-        return np.transpose(table, np.argsort(np.argsort(positions))).ravel() if positions else table.reshape(1)
+        return (
+            np.transpose(table, np.argsort(np.argsort(positions))).ravel()
+            if positions
+            else table.reshape(1)
+        )
 
     def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
         flat = self.weights.ravel()
@@ -47,10 +53,10 @@ class DomainWeights:
     """Multiplicative weights with replays: every measurement so far is revisited each round.
 
     A query answered with m when the model says a has the weight of the records that satisfy it
-    multiplied by (m/a)^STEP and that of all others by ((1-m)/(1-a))^STEP; the cells of a whole marginal
-    move together, each by its own factor. With STEP = 1 this is the entropy projection, which the
-    small fixed step of the paper approaches by repetition. Noisy answers are first shrunk toward the
-    model: an answer that its noise explains should not be chased.
+    multiplied by (m/a)^STEP and that of all others by ((1-m)/(1-a))^STEP; the cells of a whole
+    marginal move together, each by its own factor. With STEP = 1 this is the entropy projection,
+    which the small fixed step of the paper approaches by repetition. Noisy answers are first shrunk
+    toward the model: an answer that its noise explains should not be chased.
     """
 
     def __init__(self, schema: Schema, *, rows: int, replays: int) -> None:
@@ -80,7 +86,9 @@ class DomainWeights:
                 total += self._weights
 
     def _factors(self, measurement: Measurement) -> np.ndarray:
-        """What each record's weight is multiplied by, broadcast over the columns that do not matter."""
+        """What each record's weight is multiplied by, broadcast over the columns that do not
+        matter.
+        """
         part, shape = measurement.part, self._weights.shape
         model = DomainModel(self._weights).shares(part)
         target = shrunk(measurement, model, self._rows)
@@ -90,10 +98,13 @@ class DomainWeights:
             table = np.transpose(table.reshape(part.shape), np.argsort(part.positions))
         else:
             inside = part.truth(records_over(part.columns, shape))
-            pull, push = target / np.maximum(model, 1e-300), (1 - target) / np.maximum(1 - model, 1e-300)
+            pull = target / np.maximum(model, 1e-300)
+            push = (1 - target) / np.maximum(1 - model, 1e-300)
             table = np.where(inside, pull**STEP, push**STEP).prod(axis=1)
             table /= DomainModel(self._weights).marginal(part.columns) @ table
-        return table.reshape([size if axis in part.columns else 1 for axis, size in enumerate(shape)])
+        return table.reshape(
+            [size if axis in part.columns else 1 for axis, size in enumerate(shape)]
+        )
 
 
 def shrunk(measurement: Measurement, model: np.ndarray, rows: int) -> np.ndarray:
@@ -108,16 +119,24 @@ def shrunk(measurement: Measurement, model: np.ndarray, rows: int) -> np.ndarray
 def sum_out(weights: np.ndarray, kept: set[int]) -> np.ndarray:
     """The table over the kept axes, in their order.
 
-    Neighbouring axes with one fate are merged, and the largest block is summed first as a product with ones:
+    Neighbouring axes with one fate are merged, and the largest block is summed first as a product
+    with ones:
     eight times faster than NumPy's sum over many short axes.
     """
     shape = [size for axis, size in enumerate(weights.shape) if axis in kept]
-    blocks = [(stays, math.prod(weights.shape[i] for i in axes)) for stays, axes in groupby(range(weights.ndim), kept.__contains__)]
+    blocks = [
+        (stays, math.prod(weights.shape[i] for i in axes))
+        for stays, axes in groupby(range(weights.ndim), kept.__contains__)
+    ]
     sizes, stays = [size for _, size in blocks], [stay for stay, _ in blocks]
     while not all(stays):
         at = max((i for i, stay in enumerate(stays) if not stay), key=sizes.__getitem__)
         before, after = math.prod(sizes[:at]), math.prod(sizes[at + 1 :])
         ones = np.ones(sizes[at])
-        weights = weights.reshape(before, -1) @ ones if after == 1 else ones @ weights.reshape(before, len(ones), after)
+        weights = (
+            weights.reshape(before, -1) @ ones
+            if after == 1
+            else ones @ weights.reshape(before, len(ones), after)
+        )
         del sizes[at], stays[at]
     return weights.reshape(shape)

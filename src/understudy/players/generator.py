@@ -1,4 +1,6 @@
-"""A data player that fits a generator network to noisy answers. It sees released values and public randomness, nothing else."""
+"""A data player that fits a generator network to noisy answers. It sees released values and public
+randomness, nothing else.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,19 @@ from understudy.queries.base import relaxed
 from understudy.schema import Schema
 from understudy.synthesis.mixture import Mixture
 
-# A loss has settled that has not fallen, in so many steps, by this share of what it is above that of the truth: about one for every
-# answer, which in millions of nearly empty cells is nearly all of it.
+# A loss has settled that has not fallen, in so many steps, by this share of what it is above that
+# of the truth: about one for every answer, which in millions of nearly empty cells is nearly all of
+# it.
 PROGRESS, PATIENCE = 5e-3, 20
 MANY_STEPS = 8  # times as many, at most, for tables that come together
-FIRST_STEPS = 4  # times as many in the first round: a network starts far from every table, and single columns are quickly answered
+# times as many in the first round: a network starts far from every table, and single columns are
+# quickly answered
+FIRST_STEPS = 4
 
 
 class FittedGenerator:
-    """Fits the network to every measurement so far, after each round, from where it stood: squared error over noise variance, by Adam.
+    """Fits the network to every measurement so far, after each round, from where it stood: squared
+    error over noise variance, by Adam.
 
     Args:
         schema: the columns.
@@ -33,9 +39,12 @@ class FittedGenerator:
         steps: most Adam steps a round.
     """
 
-    def __init__(self, schema: Schema, network: Network, *, rows: int, rate: float, steps: int) -> None:
+    def __init__(
+        self, schema: Schema, network: Network, *, rows: int, rate: float, steps: int
+    ) -> None:
         self._schema, self._network, self._rows, self._steps = schema, network, rows, steps
-        self._adam = network.adam(rate)  # one for all rounds: begun anew, its first steps are the longest and undo what was fitted
+        # one for all rounds: begun anew, its first steps are the longest and undo what was fitted
+        self._adam = network.adam(rate)
         self._targets: list[Target] = []
         self.taken = 0  # steps so far
 
@@ -47,7 +56,14 @@ class FittedGenerator:
         for found in findings:
             if isinstance(found, Measurement):
                 shares = (found.counts / self._rows).astype(np.float32)
-                self._targets.append(Target(found.part, relaxed(found.part), shares, (self._rows / float(found.sigma)) ** 2))
+                self._targets.append(
+                    Target(
+                        found.part,
+                        relaxed(found.part),
+                        shares,
+                        (self._rows / float(found.sigma)) ** 2,
+                    )
+                )
         self._fit(steps)
 
     def result(self) -> Mixture:

@@ -36,26 +36,31 @@ class Size:
 
 
 def check_network(name: str, size: Size, rate: float, schema: Schema) -> None:
-    """Refuse, in a sentence and before any budget is touched, a network that cannot be made or trained."""
+    """Refuse, in a sentence and before any budget is touched, a network that cannot be made or
+    trained.
+    """
     for what, number in vars(size).items():
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_UNITS:
-            raise ParameterError(f"{name} needs {what} to be a whole number from 1 to {MOST_UNITS:,}.")
+            raise ParameterError(
+                f"{name} needs {what} to be a whole number from 1 to {MOST_UNITS:,}."
+            )
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate <= 1:
         raise ParameterError(f"{name} needs a learning rate above 0 and at most 1.")
     width = sum(schema.shape)
     if width * (size.latents + size.entries + 2 * size.hidden) > MOST_NUMBERS:
         raise NotSupported(
-            f"A network of {size.latents:,} latents and {size.hidden:,} hidden units for columns of {width:,} values in all has more than "
-            f"{MOST_NUMBERS:,} numbers; use wider bins, or fewer latents or hidden units."
+            f"A network of {size.latents:,} latents and {size.hidden:,} hidden units for columns of"
+            f" {width:,} values in all has more than {MOST_NUMBERS:,} numbers; use wider bins, or"
+            " fewer latents or hidden units."
         )
 
 
 class Network:
     """Two hidden layers, each beside what went into it, and a softmax for every column.
 
-    The vectors are drawn once: the distribution it stands for is the average over them, so its answers are exact and have slopes.
-    With :func:`one_thread` and a seeded ``rng`` two runs on one machine are the same; the BLAS of
-    another machine may round otherwise.
+    The vectors are drawn once: the distribution it stands for is the average over them, so its
+    answers are exact and have slopes. With :func:`one_thread` and a seeded ``rng`` two runs on one
+    machine are the same; the BLAS of another machine may round otherwise.
 
     Attributes:
         parameters: all weights and biases, in one row.
@@ -68,8 +73,13 @@ class Network:
         self._flow[: size.entries] = rng.standard_normal((size.entries, size.latents), np.float32)
         heights = [size.hidden, size.hidden, int(self._starts[-1])]
         self._inputs = [size.entries, size.entries + size.hidden, size.entries + 2 * size.hidden]
-        self._shapes = [*zip(heights, self._inputs, strict=True), *((height, 1) for height in heights)]
-        self.parameters = np.zeros((1, sum(height * width for height, width in self._shapes)), np.float32)
+        self._shapes = [
+            *zip(heights, self._inputs, strict=True),
+            *((height, 1) for height in heights),
+        ]
+        self.parameters = np.zeros(
+            (1, sum(height * width for height, width in self._shapes)), np.float32
+        )
         self._weights, self._biases = self._layers(self.parameters)
         for weight in self._weights:
             weight[:] = rng.standard_normal(weight.shape, np.float32) / math.sqrt(weight.shape[1])
@@ -112,7 +122,10 @@ class Network:
     def _layers(self, row: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Weights and biases of the three layers: parts of a row of parameters or of slopes."""
         ends = np.cumsum([height * width for height, width in self._shapes])
-        parts = [part.reshape(shape) for part, shape in zip(np.split(row[0], ends[:-1]), self._shapes, strict=True)]
+        parts = [
+            part.reshape(shape)
+            for part, shape in zip(np.split(row[0], ends[:-1]), self._shapes, strict=True)
+        ]
         return parts[:3], parts[3:]
 
     def _made_by(self, layer: int) -> slice:

@@ -1,7 +1,8 @@
-"""Data players that answer with records: whatever an oracle finds best against the queries chosen so far.
+"""Data players that answer with records: whatever an oracle finds best against the queries chosen
+so far.
 
-They see choices, which are released values, and public randomness; how good the oracle is, or whether it works
-at all, changes the records and never a charge.
+They see choices, which are released values, and public randomness; how good the oracle is, or
+whether it works at all, changes the records and never a charge.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ import numpy as np
 
 from understudy.errors import NotSupported, ParameterError
 from understudy.game import Finding
-from understudy.oracles.base import Ended, FlatQueries, Found, Instance, Oracle, Variants, available_oracles
+from understudy.oracles.base import (
+    Ended,
+    FlatQueries,
+    Found,
+    Instance,
+    Oracle,
+    Variants,
+    available_oracles,
+)
 from understudy.players.measuring import check_choosable, single
 from understudy.players.rows import repeated
 from understudy.privacy import Choice
@@ -45,11 +54,14 @@ class Records:
 
 
 class Growing:
-    """The uniform mixture of records that come one after the other; answers are added to, not counted anew."""
+    """The uniform mixture of records that come one after the other; answers are added to, not
+    counted anew.
+    """
 
     def __init__(self, schema: Schema) -> None:
         self._schema, self._records = schema, [np.zeros((0, len(schema)), np.int32)]
-        self._counted: dict[QueryClass, tuple[int, np.ndarray]] = {}  # up to which record, and how many satisfy each query
+        # up to which record, and how many satisfy each query
+        self._counted: dict[QueryClass, tuple[int, np.ndarray]] = {}
 
     def __len__(self) -> int:
         return len(self._records) - 1
@@ -81,7 +93,9 @@ class Growing:
 
 
 class Solver:
-    """An oracle that cannot fail: a failed solve falls back on the best record known, and is counted."""
+    """An oracle that cannot fail: a failed solve falls back on the best record known, and is
+    counted.
+    """
 
     def __init__(self, oracle: Oracle, rng: np.random.Generator) -> None:
         self._oracle, self._rng = oracle, rng
@@ -108,19 +122,28 @@ class Solver:
         seed = int(self._rng.integers(SEEDS))
         try:
             found: Sequence[Found | None] = self._oracle.solve_many(instance, variants, seed)
-        except Exception:  # a solver is somebody else's code; the budget is spent already and a release must end
+        # a solver is somebody else's code; the budget is spent already and a release must end
+        except Exception:
             return [None] * len(variants)
         return found if len(found) == len(variants) else [None] * len(variants)
 
     def _fallback(self, instance: Instance, answer: Found | None) -> np.ndarray:
-        own = np.empty((0, len(instance.shape)), np.int32) if answer is None else np.asarray(answer.record, np.int32)[None, :]
+        own = (
+            np.empty((0, len(instance.shape)), np.int32)
+            if answer is None
+            else np.asarray(answer.record, np.int32)[None, :]
+        )
         any_one = self._rng.integers(0, instance.shape)[None, :].astype(np.int32)
         known = np.concatenate([own, any_one if self._known is None else self._known])
         return known[int(np.argmax(instance.values(known)))]
 
 
 def _is_record(record: object, shape: np.ndarray) -> bool:
-    if not isinstance(record, np.ndarray) or record.shape != shape.shape or record.dtype.kind not in "iu":
+    if (
+        not isinstance(record, np.ndarray)
+        or record.shape != shape.shape
+        or record.dtype.kind not in "iu"
+    ):
         return False
     return bool(np.all((record >= 0) & (record < shape)))
 
@@ -134,7 +157,8 @@ class Perturbation(Protocol):
 
 
 class PerturbedLeader:
-    """Follow the perturbed leader: each record is the best one against all queries so far and fresh noise of its own.
+    """Follow the perturbed leader: each record is the best one against all queries so far and fresh
+    noise of its own.
 
     Args:
         schema: the columns.
@@ -175,20 +199,29 @@ class PerturbedLeader:
         add_up(self._weights, findings)
 
     def result(self) -> Records:
-        """The average over the last rounds, one more than there were findings: the last round asks nothing."""
+        """The average over the last rounds, one more than there were findings: the last round asks
+        nothing.
+        """
         self.propose()
         kept = math.ceil(len(self._rounds) * self._last)
         return Records(self._schema, np.concatenate(self._rounds[-kept:]))
 
 
 class BestResponse:
-    """One record a round, the best one against the queries of that round; what is proposed is the average so far.
+    """One record a round, the best one against the queries of that round; what is proposed is the
+    average so far.
 
-    Columns that no query of a round names follow ``one_way``, released distributions of single columns, if there are any.
+    Columns that no query of a round names follow ``one_way``, released distributions of single
+    columns, if there are any.
     """
 
-    def __init__(self, schema: Schema, solver: Solver, one_way: Sequence[np.ndarray] | None = None) -> None:
-        self._schema, self._solver, self._one_way, self._records = schema, solver, one_way, Growing(schema)
+    def __init__(
+        self, schema: Schema, solver: Solver, one_way: Sequence[np.ndarray] | None = None
+    ) -> None:
+        self._schema = schema
+        self._solver = solver
+        self._one_way = one_way
+        self._records = Growing(schema)
 
     def propose(self) -> Growing:
         return self._records
@@ -196,24 +229,33 @@ class BestResponse:
     def learn(self, findings: Sequence[Finding]) -> None:
         weights: dict[Query, int] = {}
         add_up(weights, findings)
-        self._records.add(self._solver.records(weighted(self._schema, weights, self._one_way), Variants()))
+        self._records.add(
+            self._solver.records(weighted(self._schema, weights, self._one_way), Variants())
+        )
 
     def result(self) -> Growing:
         return self._records
 
 
 def add_up(weights: dict[Query, int], findings: Iterable[Finding]) -> None:
-    """Add chosen queries to a sum: 1 - q differs from -q by a constant, so a negation counts as minus one."""
+    """Add chosen queries to a sum: 1 - q differs from -q by a constant, so a negation counts as
+    minus one.
+    """
     for finding in findings:
         if isinstance(finding, Choice):
             query = single(finding)
             weights[query] = weights.get(query, 0) + finding.sign
 
 
-def weighted(schema: Schema, weights: dict[Query, int], one_way: Sequence[np.ndarray] | None = None) -> Instance:
-    """The sum as an instance for an oracle; what is known of single columns, or the schema's guess, is for those that none names."""
+def weighted(
+    schema: Schema, weights: dict[Query, int], one_way: Sequence[np.ndarray] | None = None
+) -> Instance:
+    """The sum as an instance for an oracle; what is known of single columns, or the schema's guess,
+    is for those that none names.
+    """
     kept = [(query, weight) for query, weight in weights.items() if weight]
-    flat, given = FlatQueries.of(query for query, _ in kept), np.asarray([w for _, w in kept], np.float64)
+    flat = FlatQueries.of(query for query, _ in kept)
+    given = np.asarray([w for _, w in kept], np.float64)
     guess = None if schema.pairs is None else schema.pairs.guess
     return Instance.of(schema.shape, flat, given, one_way=guess if one_way is None else one_way)
 
@@ -225,10 +267,13 @@ def exponential(schema: Schema, scale: float) -> Perturbation:
 
 
 def laplace(schema: Schema, fake: Sequence[Query], scale: float) -> Perturbation:
-    """sepFEM's perturbation: a Laplace weight on each query of a separator set, all of one literal and so a linear term."""
+    """sepFEM's perturbation: a Laplace weight on each query of a separator set, all of one literal
+    and so a linear term.
+    """
     starts = np.concatenate([[0], np.cumsum(schema.shape)])
     places = [int(starts[query.literals[0].column]) + query.literals[0].value for query in fake]
-    signs = np.asarray([query.table[1] - query.table[0] for query in fake])  # a negation is minus the literal, up to a constant
+    # a negation is minus the literal, up to a constant
+    signs = np.asarray([query.table[1] - query.table[0] for query in fake])
 
     def draw(samples: int, rng: np.random.Generator) -> np.ndarray:
         linear = np.zeros((samples, int(starts[-1])))
@@ -243,7 +288,9 @@ def any_query(parts: Sequence[QueryClass], rng: np.random.Generator) -> Choice:
     ends = np.cumsum([part.size for part in parts])
     at = int(rng.integers(ends[-1]))
     part = int(np.searchsorted(ends, at, side="right"))
-    return Choice(parts[part], at - int(ends[part]) + parts[part].size, 1 if rng.integers(2) else -1)
+    return Choice(
+        parts[part], at - int(ends[part]) + parts[part].size, 1 if rng.integers(2) else -1
+    )
 
 
 def oracle_of(given: str | Oracle) -> Oracle:
@@ -256,13 +303,21 @@ def oracle_of(given: str | Oracle) -> Oracle:
     return known[given]()
 
 
-def check_oracle(mechanism: str, given: str | Oracle, schema: Schema, parts: Iterable[QueryClass]) -> None:
-    """Raise, in a sentence, unless the oracle can be made and takes queries such as those of ``parts``. Solves one small instance."""
+def check_oracle(
+    mechanism: str, given: str | Oracle, schema: Schema, parts: Iterable[QueryClass]
+) -> None:
+    """Raise, in a sentence, unless the oracle can be made and takes queries such as those of
+    ``parts``. Solves one small instance.
+    """
     batches = list(parts)
     if any(part.query(0) is None for part in batches):
-        raise NotSupported(f"{mechanism} hands single queries to an oracle; not all classes of this workload can be taken apart so.")
+        raise NotSupported(
+            f"{mechanism} hands single queries to an oracle; not all classes of this workload can"
+            " be taken apart so."
+        )
     check_choosable(mechanism, batches)
     oracle = oracle_of(given)
     weights: dict[Query, int] = {}
-    add_up(weights, [Choice(part, part.size - 1) for part in batches])  # the last: the first of all conjunctions asks nothing
+    # the last: the first of all conjunctions asks nothing
+    add_up(weights, [Choice(part, part.size - 1) for part in batches])
     oracle.solve(weighted(schema, weights), 0)

@@ -36,12 +36,18 @@ class ProductModel:
         """Each column's counts are rounded without sampling error, then shuffled on its own."""
         codes = np.empty((count, len(self.columns)), np.int32)
         for j, probabilities in enumerate(self.columns):
-            codes[:, j] = rng.permutation(np.repeat(np.arange(len(probabilities)), systematic_counts(probabilities, count, rng)))
+            codes[:, j] = rng.permutation(
+                np.repeat(
+                    np.arange(len(probabilities)), systematic_counts(probabilities, count, rng)
+                )
+            )
         return codes
 
 
 class Product:
-    """Learns 1-way marginals of so many people; proposes their product. Columns never measured are uniform."""
+    """Learns 1-way marginals of so many people; proposes their product. Columns never measured are
+    uniform.
+    """
 
     def __init__(self, schema: Schema, people: int) -> None:
         self._schema, self._people = schema, people
@@ -52,7 +58,11 @@ class Product:
 
     def learn(self, findings: Sequence[Finding]) -> None:
         for finding in findings:
-            if isinstance(finding, Measurement) and isinstance(finding.part, Marginal) and len(finding.part.positions) == 1:
+            if (
+                isinstance(finding, Measurement)
+                and isinstance(finding.part, Marginal)
+                and len(finding.part.positions) == 1
+            ):
                 self._columns[finding.part.positions[0]] = self._distribution(finding)
 
     def result(self) -> ProductModel:
@@ -61,6 +71,7 @@ class Product:
     def _distribution(self, found: Measurement) -> np.ndarray:
         if found.keys is None:
             return to_distribution(found.counts, self._people, float(found.sigma))
-        whole = np.zeros(found.part.size)  # what stayed below a threshold counts as none, as the projection would have it
+        # what stayed below a threshold counts as none, as the projection would have it
+        whole = np.zeros(found.part.size)
         whole[found.keys] = found.counts
         return to_distribution(whole, self._people, 0.0)

@@ -1,7 +1,9 @@
-"""A data player that keeps relaxed rows, a distribution in place of every cell, and fits them to noisy answers.
+"""A data player that keeps relaxed rows, a distribution in place of every cell, and fits them to
+noisy answers.
 
-The relaxed projection of Aydore et al. (2021, Algorithm 1): few rows, free numbers turned into distributions,
-Adam on the squared distance to everything measured so far, from where the last round ended.
+The relaxed projection of Aydore et al. (2021, Algorithm 1): few rows, free numbers turned into
+distributions, Adam on the squared distance to everything measured so far, from where the last round
+ended.
 """
 
 from __future__ import annotations
@@ -25,9 +27,11 @@ from understudy.synthesis.mixture import Mixture
 from understudy.tally import DENSE_CELLS
 
 ENOUGH = 0.5  # a mean squared residual of this many noise variances: to fit closer is to fit noise
-PROGRESS, PATIENCE = 1e-3, 30  # a loss that has not fallen by this share in so many passes has settled
+# a loss that has not fallen by this share in so many passes has settled
+PROGRESS, PATIENCE = 1e-3, 30
 STEP_CELLS = 500_000  # answers in one Adam step; with more, batches take turns
-MOST_NUMBERS = 20_000_000  # free numbers of a relaxed table: 80 MB, held about six times while fitting
+# free numbers of a relaxed table: 80 MB, held about six times while fitting
+MOST_NUMBERS = 20_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,22 +59,30 @@ class Fit:
     def check(self, name: str, work: Workload) -> None:
         """Refuse, in a sentence, what cannot be fitted."""
         if self.parameterisation not in PARAMETERISATIONS:
-            raise ParameterError(f"{name} knows the parameterisations {' and '.join(PARAMETERISATIONS)}, not {self.parameterisation!r}.")
+            raise ParameterError(
+                f"{name} knows the parameterisations {' and '.join(PARAMETERISATIONS)}, not"
+                f" {self.parameterisation!r}."
+            )
         for value, what in ((self.relaxed_rows, "relaxed rows"), (self.steps, "steps")):
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1_000_000:
                 raise ParameterError(f"{name} needs from 1 to 1,000,000 {what}.")
-        if self.rate is not None and not (isinstance(self.rate, (int, float)) and 0 < self.rate <= 10):
+        if self.rate is not None and not (
+            isinstance(self.rate, (int, float)) and 0 < self.rate <= 10
+        ):
             raise ParameterError(f"{name} needs a learning rate above 0 and at most 10.")
         width = sum(work.schema.shape)
         if width * self.relaxed_rows > MOST_NUMBERS:
             raise NotSupported(
-                f"{self.relaxed_rows:,} relaxed rows of {width:,} values are more than {MOST_NUMBERS:,} numbers; "
-                "lower relaxed_rows or use wider bins."
+                f"{self.relaxed_rows:,} relaxed rows of {width:,} values are more than"
+                f" {MOST_NUMBERS:,} numbers; lower relaxed_rows or use wider bins."
             )
         for part in work:
             relaxed(part)
             if part.size > DENSE_CELLS:
-                raise NotSupported(f"{name} holds each marginal whole, at most {DENSE_CELLS:,} cells; one here has {part.size:,}.")
+                raise NotSupported(
+                    f"{name} holds each marginal whole, at most {DENSE_CELLS:,} cells; one here has"
+                    f" {part.size:,}."
+                )
 
 
 @dataclass(frozen=True)
@@ -100,12 +112,22 @@ class RelaxedRows:
         watcher: told how many of the most passes a fit may take are done.
     """
 
-    def __init__(self, schema: Schema, fit: Fit, *, rows: int, rng: np.random.Generator, watcher: Watcher | None = None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        fit: Fit,
+        *,
+        rows: int,
+        rng: np.random.Generator,
+        watcher: Watcher | None = None,
+    ) -> None:
         self._tell = learning(watcher or NoWatcher())
         self._schema, self._fitting, self._rows, self._rng = schema, fit, rows, rng
         starts = np.concatenate([[0], np.cumsum(schema.shape)]).astype(np.int64)
         spreads = np.repeat([fit.form.spread(size) for size in schema.shape], schema.shape)
-        self._free = (spreads[:, None] * rng.standard_normal((int(starts[-1]), fit.relaxed_rows))).astype(np.float32)
+        self._free = (
+            spreads[:, None] * rng.standard_normal((int(starts[-1]), fit.relaxed_rows))
+        ).astype(np.float32)
         self._chances = Chances(np.empty_like(self._free), starts)
         self._targets: list[Target] = []
         self._normalise(self._spans(range(len(schema))))
@@ -116,16 +138,26 @@ class RelaxedRows:
     def learn(self, findings: Sequence[Finding]) -> None:
         for found in findings:
             if isinstance(found, Measurement):
-                # Not clipped to [0, 1]: the noise of a thousand empty cells must cancel, not add up.
+                # Not clipped to [0, 1]: the noise of a thousand empty cells must cancel, not add
+                # up.
                 shares = (found.counts / self._rows).astype(np.float32)
-                self._targets.append(Target(found.part, relaxed(found.part), shares, (self._rows / float(found.sigma)) ** 2))
+                self._targets.append(
+                    Target(
+                        found.part,
+                        relaxed(found.part),
+                        shares,
+                        (self._rows / float(found.sigma)) ** 2,
+                    )
+                )
         self._fit()
 
     def result(self) -> Mixture:
         return self.propose()
 
     def _fit(self) -> None:
-        """Passes of Adam until the noise is reached or nothing improves; the best table seen is kept."""
+        """Passes of Adam until the noise is reached or nothing improves; the best table seen is
+        kept.
+        """
         spans = self._spans(sorted({c for target in self._targets for c in target.part.columns}))
         answers = sum(target.part.size for target in self._targets)
         adam = Adam(self._free, self._fitting.rate or self._fitting.haste * self._fitting.form.rate)
@@ -192,17 +224,33 @@ class Adam:
 
     def step(self, gradient: np.ndarray, spans: Sequence[slice] = (slice(None),)) -> None:
         if self._steps == 0:
-            self._damped = self.DAMPING * math.sqrt(np.vdot(gradient, gradient) / gradient.size) + 1e-12
+            self._damped = (
+                self.DAMPING * math.sqrt(np.vdot(gradient, gradient) / gradient.size) + 1e-12
+            )
         self._steps += 1
         unbiased = math.sqrt(1 - 0.999**self._steps)
         rate = self._rate * unbiased / (1 - 0.9**self._steps)
         epsilon = self._damped if self._plain is None else self._plain * unbiased
         for span in spans:
-            _adam(self._free[span], gradient[span], self._mean[span], self._square[span], rate, epsilon)
+            _adam(
+                self._free[span],
+                gradient[span],
+                self._mean[span],
+                self._square[span],
+                rate,
+                epsilon,
+            )
 
 
 @kernel()
-def _adam(free: np.ndarray, slopes: np.ndarray, mean: np.ndarray, square: np.ndarray, rate: float, epsilon: float) -> None:
+def _adam(
+    free: np.ndarray,
+    slopes: np.ndarray,
+    mean: np.ndarray,
+    square: np.ndarray,
+    rate: float,
+    epsilon: float,
+) -> None:
     step, tiny = np.float32(rate), np.float32(epsilon)
     for v in range(free.shape[0]):
         for r in range(free.shape[1]):

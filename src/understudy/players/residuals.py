@@ -1,4 +1,6 @@
-"""Players of the matrix mechanism: one measures residuals, the other hands the tables they add up to on to any data player."""
+"""Players of the matrix mechanism: one measures residuals, the other hands the tables they add up
+to on to any data player.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,13 @@ class MeasureResiduals:
 
 
 class FromResiduals:
-    """Turns noisy residuals into noisy tables for the data player inside, which need not know where they come from."""
+    """Turns noisy residuals into noisy tables for the data player inside, which need not know where
+    they come from.
+    """
 
-    def __init__(self, inside: DataPlayer, tables: Sequence[Marginal], *, rows: int, rows_sigma: Fraction) -> None:
+    def __init__(
+        self, inside: DataPlayer, tables: Sequence[Marginal], *, rows: int, rows_sigma: Fraction
+    ) -> None:
         self._inside, self._tables = inside, list(tables)
         self._rows, self._rows_sigma = rows, rows_sigma
 
@@ -36,7 +42,9 @@ class FromResiduals:
 
     def learn(self, findings: Sequence[Finding]) -> None:
         residuals = [finding for finding in findings if isinstance(finding, Residual)]
-        found = reconstruct(residuals, self._tables, total=self._rows, total_sigma=float(self._rows_sigma))
+        found = reconstruct(
+            residuals, self._tables, total=self._rows, total_sigma=float(self._rows_sigma)
+        )
         self._inside.learn([as_measurement(estimate) for estimate in found])
 
     def result(self) -> Model:

@@ -21,19 +21,24 @@ from understudy.synthesis.rowfit import TableTarget, Target, fit_rows
 from understudy.tally import DENSE_CELLS, CodedRows, Counts, count_cells
 
 ROWS = 20_000  # fitted during play
-HEAT = 0.5  # of the finest sigma measured; more leaves less of the noise in the rows, and less of the strongest dependences
+# of the finest sigma measured; more leaves less of the noise in the rows, and less of the strongest
+# dependences
+HEAT = 0.5
 LAST_SWEEPS = 3
 MOST_COLUMNS = 2_000  # every cell of every row is visited again and again
 MOST_FITTED = 200_000  # beyond this, fitted rows are repeated
-# CPU seconds of one cell of a row and one table that has its column: for each column to look up, for each value to
-# weigh, and for each time that the table is twice as large as fits beside the others in a core's own memory.
-# Measured on 19 invented tables of 2 to 50 columns with 2 to 2,000 values; the suite planning shows how far they carry.
+# CPU seconds of one cell of a row and one table that has its column: for each column to look up,
+# for each value to weigh, and for each time that the table is twice as large as fits beside the
+# others in a core's own memory. Measured on 19 invented tables of 2 to 50 columns with 2 to 2,000
+# values; the suite planning shows how far they carry.
 LOOK_UP, WEIGH, FETCH, NEAR_CELLS = 4.5e-9, 1.2e-9, 1.8e-8, 512
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a row model needs to fit another number of rows: targets, temperature, the columns' own distributions."""
+    """What a row model needs to fit another number of rows: targets, temperature, the columns' own
+    distributions.
+    """
 
     people: float
     targets: tuple[Target, ...] = field(repr=False)
@@ -51,9 +56,11 @@ class RowModel:
         """Each batch's counts among the fitted rows."""
         table = CodedRows(self.codes, self._schema.shape)
         return [
-            Counts(part.size, count_cells(self.codes, part.positions, part.shape))
-            if isinstance(part, Marginal) and part.size <= DENSE_CELLS
-            else part.counts(table)
+            (
+                Counts(part.size, count_cells(self.codes, part.positions, part.shape))
+                if isinstance(part, Marginal) and part.size <= DENSE_CELLS
+                else part.counts(table)
+            )
             for part in parts
         ]
 
@@ -88,8 +95,10 @@ class RowPlayer:
         rows: how many rows to keep while playing.
         sweeps: visits of every cell after each finding.
         heat: temperature, as a share of the finest sigma measured; 0 takes the best value always.
-        sums_up_to: columns of the sub-marginals that each table is summed to; 0 for tables that already agree.
-        sooner: sigmas by which surprising cells are believed sooner, for tables picked because they surprise.
+        sums_up_to: columns of the sub-marginals that each table is summed to; 0 for tables that
+            already agree.
+        sooner: sigmas by which surprising cells are believed sooner, for tables picked because they
+            surprise.
         watcher: told how much of a refit is done.
     """
 
@@ -137,13 +146,18 @@ class RowPlayer:
         return self._codes
 
     def _refit(self) -> None:
-        """Take the fresh evidence narrowest first, so that wider tables are judged against a model that has the rest."""
+        """Take the fresh evidence narrowest first, so that wider tables are judged against a model
+        that has the rest.
+        """
         fresh = self._evidence.fresh
-        columns = sorted({c for positions in fresh for c in positions})  # the others have nothing new to fit
+        # the others have nothing new to fit
+        columns = sorted({c for positions in fresh for c in positions})
         for position in sorted(p for p in fresh if len(p) == 1):
             pooled = self._evidence.tables[position]
             self._priors[position[0]] = to_distribution(pooled.people, self._people, pooled.sigma)
-        if not self._targets:  # a model was proposed before anything was known: start again from the columns as they are now
+        # a model was proposed before anything was known: start again from the columns as they are
+        # now
+        if not self._targets:
             self._codes = None
         for width in sorted({len(p) for p in fresh}):
             for positions in sorted(p for p in fresh if len(p) == width):
@@ -155,12 +169,20 @@ class RowPlayer:
         fresh.clear()
 
     def _fits_ahead(self, wide: int) -> int:
-        """How many times the rows will be fitted to the fresh evidence, at least; only those who watch want to know."""
+        """How many times the rows will be fitted to the fresh evidence, at least; only those who
+        watch want to know.
+        """
         widths = {len(p) for p in self._evidence.fresh}
-        return max(1, len(widths - {1})) + bool(self._evidence.wide or self._evidence.single) + (len(self._evidence.wide) > wide)
+        return (
+            max(1, len(widths - {1}))
+            + bool(self._evidence.wide or self._evidence.single)
+            + (len(self._evidence.wide) > wide)
+        )
 
     def _model(self, positions: tuple[int, ...]) -> np.ndarray:
-        """How many people the model has in each cell of a marginal; of one column, that is its smoothed self."""
+        """How many people the model has in each cell of a marginal; of one column, that is its
+        smoothed self.
+        """
         if len(positions) == 1:
             return self._priors[positions[0]] * self._people
         shape = tuple(self._schema.shape[p] for p in positions)
@@ -169,7 +191,9 @@ class RowPlayer:
     def _plant(self, known: int) -> None:
         """Fill the cells of new wide tables, then let everything settle around them."""
         scale = self._people / self._count
-        for target in list(self._evidence.other_targets(self._rows(), scale))[known : len(self._evidence.wide)]:
+        for target in list(self._evidence.other_targets(self._rows(), scale))[
+            known : len(self._evidence.wide)
+        ]:
             assert isinstance(target, TableTarget)
             plant(self._rows(), target, scale, self._rng)
         self._fit()
@@ -191,7 +215,9 @@ class RowPlayer:
         self._fitted_so_far += 1
 
     def _fitted(self) -> Fitted:
-        """Weights relative to the finest measurement, so that a gap and the heat are both in people."""
+        """Weights relative to the finest measurement, so that a gap and the heat are both in
+        people.
+        """
         finest = self._evidence.finest if math.isfinite(self._evidence.finest) else 1.0
         others = self._evidence.other_targets(self._rows(), self._people / self._count)
         targets = tuple(target.times(finest**2) for target in (*self._targets.values(), *others))
@@ -200,7 +226,9 @@ class RowPlayer:
 
 def seconds_a_row(tables: Iterable[Marginal]) -> float:
     """CPU time of a sweep over one row, if rows are fitted to these tables."""
-    return sum(len(t.shape) * (LOOK_UP * len(t.shape) + _fetch(t)) + WEIGH * sum(t.shape) for t in tables)
+    return sum(
+        len(t.shape) * (LOOK_UP * len(t.shape) + _fetch(t)) + WEIGH * sum(t.shape) for t in tables
+    )
 
 
 def _fetch(table: Marginal) -> float:
@@ -208,7 +236,9 @@ def _fetch(table: Marginal) -> float:
 
 
 def refits(tables: Sequence[QueryClass], sweeps: int) -> int:
-    """Sweeps over all rows when so many tables become known at once: they are taken in narrowest first."""
+    """Sweeps over all rows when so many tables become known at once: they are taken in narrowest
+    first.
+    """
     widest = max((len(table.columns) for table in tables), default=1)
     return sweeps * max(widest - 1, 1)
 
@@ -217,8 +247,8 @@ def check_width(mechanism: str, schema: Schema) -> None:
     """Refuse, in a sentence, tables too wide to keep whole rows of."""
     if len(schema) > MOST_COLUMNS:
         raise NotSupported(
-            f"{mechanism} moves whole rows of every column, at most {MOST_COLUMNS:,}, and this table has {len(schema):,}; "
-            "use the mechanism 'dualquery' or 'independent'."
+            f"{mechanism} moves whole rows of every column, at most {MOST_COLUMNS:,}, and this"
+            f" table has {len(schema):,}; use the mechanism 'dualquery' or 'independent'."
         )
 
 

@@ -1,4 +1,6 @@
-"""Free numbers to distributions and back: what a relaxed row is made of. All arrays are values x rows."""
+"""Free numbers to distributions and back: what a relaxed row is made of. All arrays are values x
+rows.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ class Parameterisation:
 
     Attributes:
         chances: ``chances(free, out)`` fills in the distributions.
-        pull: ``pull(chances, slopes)`` turns slopes of the chances into slopes of the free numbers, in place.
-        spread: ``spread(size)`` is the standard deviation of the free numbers of a column of that size at the start. Rows
-            must differ to part ways; but a value whose sparsemax is 0 has no slope and would never come back.
+        pull: ``pull(chances, slopes)`` turns slopes of the chances into slopes of the free numbers,
+            in place.
+        spread: ``spread(size)`` is the standard deviation of the free numbers of a column of that
+            size at the start. Rows must differ to part ways; but a value whose sparsemax is 0 has
+            no slope and would never come back.
         rate: Adam's learning rate on this scale.
     """
 
@@ -42,10 +46,11 @@ def _pull_softmax(chances: np.ndarray, slopes: np.ndarray) -> None:
 
 @kernel()
 def sparsemax(free: np.ndarray, out: np.ndarray) -> None:
-    """The nearest distribution (Martins and Astudillo, 2016): max(free - t, 0), with t such that it adds up to 1.
+    """The nearest distribution (Martins and Astudillo, 2016): max(free - t, 0), with t such that it
+    adds up to 1.
 
-    t by Newton's method from max - 1, where the sum is at least 1: the sum is convex and piecewise linear in t,
-    so t rises to its place in finitely many steps.
+    t by Newton's method from max - 1, where the sum is at least 1: the sum is convex and piecewise
+    linear in t, so t rises to its place in finitely many steps.
     """
     for r in range(free.shape[1]):
         largest = free[0, r]
@@ -79,5 +84,7 @@ def _pull_sparsemax(chances: np.ndarray, slopes: np.ndarray) -> None:
 
 PARAMETERISATIONS = {
     "softmax": Parameterisation(softmax, _pull_softmax, spread=lambda size: 1.0, rate=0.1),
-    "sparsemax": Parameterisation(sparsemax, _pull_sparsemax, spread=lambda size: 0.3 / size, rate=0.01),
+    "sparsemax": Parameterisation(
+        sparsemax, _pull_sparsemax, spread=lambda size: 0.3 / size, rate=0.01
+    ),
 }

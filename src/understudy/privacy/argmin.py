@@ -1,6 +1,8 @@
-"""The best rule of a class on private rows, under noise: Report Separator-Perturbed Min, and its robust form over blocks of rows.
+"""The best rule of a class on private rows, under noise: Report Separator-Perturbed Min, and its
+robust form over blocks of rows.
 
-Neel, Roth and Wu (2019), with the scale, the ties, the gap and the blocks of PROOFS.md, M10 and M12. Called by the meter, after it charged.
+Neel, Roth and Wu (2019), with the scale, the ties, the gap and the blocks of PROOFS.md, M10 and
+M12. Called by the meter, after it charged.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ WEIGHT = 1000  # parts of a mistake: a tie costs one of them
 
 
 REFUSED = (
-    "The solver gave no proof that its rule is the best, so nothing is released; what was charged stays charged. "
-    "Allow it more work, or use a smaller class."
+    "The solver gave no proof that its rule is the best, so nothing is released; what was charged"
+    " stays charged. Allow it more work, or use a smaller class."
 )
 
 
@@ -54,14 +56,20 @@ class Labelled:
 
 def together(private: Points, public: Points) -> Points:
     """Both, one after the other; points may occur twice."""
-    return Points(np.concatenate([private.bits, public.bits]), np.concatenate([private.cost, public.cost]))
+    return Points(
+        np.concatenate([private.bits, public.bits]), np.concatenate([private.cost, public.cost])
+    )
 
 
 def labelled(task: Task, counts: Counts, shape: tuple[int, ...]) -> Labelled:
     """Counted cells of the task's columns as points."""
     cells = np.flatnonzero(counts.values) if counts.keys is None else counts.keys
     numbers = (counts.values[cells] if counts.keys is None else counts.values).astype(np.int64)
-    codes = np.stack(np.unravel_index(cells, shape), axis=1) if len(cells) else np.zeros((0, len(shape)), np.int64)
+    codes = (
+        np.stack(np.unravel_index(cells, shape), axis=1)
+        if len(cells)
+        else np.zeros((0, len(shape)), np.int64)
+    )
     bits = task.bits(codes, task.columns)
     yes = task.labels(codes, task.columns)
     packed = np.packbits(bits, axis=1)
@@ -75,7 +83,8 @@ def labelled(task: Task, counts: Counts, shape: tuple[int, ...]) -> Labelled:
 class Perturbation:
     """How much noise, and on what: all of it public.
 
-    ``shift`` is by how much two rules' costs can move against each other between neighbours, twice the gap, and one for ties.
+    ``shift`` is by how much two rules' costs can move against each other between neighbours, twice
+    the gap, and one for ties.
     """
 
     of: RuleClass
@@ -108,35 +117,70 @@ class Perturbation:
         return self.slots if self.on is NoiseOn.SEPARATORS else self.of.features
 
     def noise(self, noise: Noise) -> np.ndarray:
-        return noise.laplace(self.draws, self.scale) if self.on is NoiseOn.SEPARATORS else noise.geometric(self.draws, self.scale)
+        return (
+            noise.laplace(self.draws, self.scale)
+            if self.on is NoiseOn.SEPARATORS
+            else noise.geometric(self.draws, self.scale)
+        )
 
     def tilted(self, points: Points, drawn: np.ndarray) -> Tilted:
         """Points whose costs are whole multiples of ``weight``, under noise."""
         lifted, cost = self.of.lift(points.bits), points.cost
         if self.on is NoiseOn.FEATURES:
             return _compact(Tilted(self.of, lifted, cost, drawn))
-        return _compact(Tilted(self.of, np.concatenate([lifted, self.of.separators()]), np.concatenate([cost, drawn])))
+        return _compact(
+            Tilted(
+                self.of,
+                np.concatenate([lifted, self.of.separators()]),
+                np.concatenate([cost, drawn]),
+            )
+        )
 
     def canonical(self, rule: Rule) -> Rule:
-        """The rule as a function of its description alone: how a solver wrote it down among equals must not show."""
+        """The rule as a function of its description alone: how a solver wrote it down among equals
+        must not show.
+        """
         plain = tuple(int(e) for e in rule)
-        return self.of.rule_of(self.of.values(plain, self.of.separators())) if self.on is NoiseOn.SEPARATORS else plain
+        return (
+            self.of.rule_of(self.of.values(plain, self.of.separators()))
+            if self.on is NoiseOn.SEPARATORS
+            else plain
+        )
 
 
 def perturbation(
-    task: Task, of: RuleClass, epsilon: Fraction, noise_on: NoiseOn | str | None = None, weight: int = WEIGHT, gap: int = 0
+    task: Task,
+    of: RuleClass,
+    epsilon: Fraction,
+    noise_on: NoiseOn | str | None = None,
+    weight: int = WEIGHT,
+    gap: int = 0,
 ) -> Perturbation:
-    """Noise for a task, by default on features where a class has a width; raises, in a sentence, what makes no sense. Reads nothing."""
+    """Noise for a task, by default on features where a class has a width; raises, in a sentence,
+    what makes no sense. Reads nothing.
+    """
     for name, number, least in (("weight", weight, 1), ("gap", gap, 0)):
-        if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or not least <= number <= LARGEST_SUM:
-            raise ParameterError(f"An argmin needs {name} to be a whole number of at least {least}, and not a huge one.")
+        if (
+            isinstance(number, bool)
+            or not isinstance(number, (int, np.integer))
+            or not least <= number <= LARGEST_SUM
+        ):
+            raise ParameterError(
+                f"An argmin needs {name} to be a whole number of at least {least}, and not a huge"
+                " one."
+            )
     if noise_on is not None and noise_on not in list(NoiseOn):
         raise ParameterError(f"noise_on is {' or '.join(NoiseOn)}.")
     usual = NoiseOn.SEPARATORS if of.width is None else NoiseOn.FEATURES
     on = usual if noise_on is None else NoiseOn(noise_on)
-    noisy = Perturbation(of=of, on=on, weight=int(weight), gap=int(gap), top=max(task.costs), epsilon=epsilon)
+    noisy = Perturbation(
+        of=of, on=on, weight=int(weight), gap=int(gap), top=max(task.costs), epsilon=epsilon
+    )
     if noisy.draws * noisy.scale * FAR > LARGEST_SUM // 2:  # features need a width, and say so
-        raise ParameterError("So much noise is needed for this epsilon that no solver could carry it; raise epsilon or lower weight.")
+        raise ParameterError(
+            "So much noise is needed for this epsilon that no solver could carry it; raise epsilon"
+            " or lower weight."
+        )
     return noisy
 
 
@@ -149,12 +193,18 @@ def _compact(problem: Tilted) -> Tilted:
 def solve(noisy: Perturbation, points: Points, certifier: Certifier, noise: Noise) -> Rule | None:
     """One perturbed optimum; None without a proof that holds."""
     drawn = noisy.noise(noise)
-    if sum(np.abs(drawn).tolist()) > LARGEST_SUM // 2:  # next to impossible, and just as likely on every table
+    # next to impossible, and just as likely on every table
+    if sum(np.abs(drawn).tolist()) > LARGEST_SUM // 2:
         return None
-    with contextlib.suppress(Exception):  # a solver is somebody else's code, and what it says may quote the points
+    # a solver is somebody else's code, and what it says may quote the points
+    with contextlib.suppress(Exception):
         problem = noisy.tilted(points, drawn)
         solved = certifier.solve(problem)
-        return noisy.canonical(solved.rule) if solved is not None and certified(problem, solved, noisy.gap) else None
+        return (
+            noisy.canonical(solved.rule)
+            if solved is not None and certified(problem, solved, noisy.gap)
+            else None
+        )
     return None
 
 
@@ -191,10 +241,13 @@ def log_up(x: Fraction) -> Fraction:
 
 
 def plan_blocks(rows: int, epsilon: Fraction, delta: Fraction) -> BlockPlan:
-    """The plan whose total is at most (epsilon, delta): the largest inner epsilon, found by bisection and checked, rounded against us."""
+    """The plan whose total is at most (epsilon, delta): the largest inner epsilon, found by
+    bisection and checked, rounded against us.
+    """
     if not epsilon >= LEAST_EPSILON or not LEAST_DELTA <= delta < 1:
         raise ParameterError(
-            f"Blocks are planned for epsilon of at least {float(LEAST_EPSILON):g} and delta from {float(LEAST_DELTA):g} to 1."
+            f"Blocks are planned for epsilon of at least {float(LEAST_EPSILON):g} and delta from"
+            f" {float(LEAST_DELTA):g} to 1."
         )
     low, high = Fraction(0), Fraction(1, 2)
     for _ in range(60):
@@ -233,13 +286,22 @@ def total_delta(inner: Fraction, inner_delta: Fraction) -> Fraction:
 
 
 def solve_in_blocks(
-    noisy: Perturbation, rows: Labelled, costs: tuple[int, int], public: Points, plan: BlockPlan, certifier: Certifier, noise: Noise
+    noisy: Perturbation,
+    rows: Labelled,
+    costs: tuple[int, int],
+    public: Points,
+    plan: BlockPlan,
+    certifier: Certifier,
+    noise: Noise,
 ) -> Rule | None:
-    """PRSMA: a rule of a random block that never failed, if enough blocks did not; None otherwise. Public points go to every block."""
+    """PRSMA: a rule of a random block that never failed, if enough blocks did not; None otherwise.
+    Public points go to every block.
+    """
     found = list[Rule]()
     for block in _blocks(rows, plan, noise):
         points = together(block.points(costs, noisy.weight), public)
-        made = [solve(noisy, points, certifier, noise) for _ in range(plan.runs)]  # all of them, failed or not
+        # all of them, failed or not
+        made = [solve(noisy, points, certifier, noise) for _ in range(plan.runs)]
         passed = [rule for rule in made if rule is not None]
         if len(passed) == len(made):
             found.append(passed[noise.below(len(passed))])
@@ -252,7 +314,10 @@ def solve_in_blocks(
 def _blocks(rows: Labelled, plan: BlockPlan, noise: Noise) -> list[Labelled]:
     """Rows in random order, cut into equal blocks; the few that are left over are dropped."""
     places = np.concatenate(
-        [np.repeat(np.arange(len(rows.bits)), rows.no), np.repeat(np.arange(len(rows.bits)) + len(rows.bits), rows.yes)]
+        [
+            np.repeat(np.arange(len(rows.bits)), rows.no),
+            np.repeat(np.arange(len(rows.bits)) + len(rows.bits), rows.yes),
+        ]
     )
     order = np.arange(len(places))
     for i in range(len(order) - 1, 0, -1):  # Fisher and Yates
@@ -260,6 +325,9 @@ def _blocks(rows: Labelled, plan: BlockPlan, noise: Noise) -> list[Labelled]:
         order[i], order[j] = order[j], order[i]
     made = []
     for k in range(plan.blocks):
-        tally = np.bincount(places[order[k * plan.block_rows : (k + 1) * plan.block_rows]], minlength=2 * len(rows.bits))
+        tally = np.bincount(
+            places[order[k * plan.block_rows : (k + 1) * plan.block_rows]],
+            minlength=2 * len(rows.bits),
+        )
         made.append(Labelled(rows.bits, tally[: len(rows.bits)], tally[len(rows.bits) :]))
     return made

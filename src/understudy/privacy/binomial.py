@@ -1,9 +1,10 @@
-"""An exact binomial whose success probability may be irrational: bounds on it are asked for until a draw is settled.
+"""An exact binomial whose success probability may be irrational: bounds on it are asked for until a
+draw is settled.
 
-The draw inverts the distribution at one uniform number U. Both are known as intervals: U by its first
-bits, the distribution by integer bounds on the weights around its mode, and bounds on all that lies
-beyond. If the intervals leave two answers open, both are refined; nothing is ever decided by rounding
-(PROOFS.md, N6).
+The draw inverts the distribution at one uniform number U. Both are known as intervals: U by its
+first bits, the distribution by integer bounds on the weights around its mode, and bounds on all
+that lies beyond. If the intervals leave two answers open, both are refined; nothing is ever decided
+by rounding (PROOFS.md, N6).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ Odds = Callable[[int], tuple[Fraction, Fraction]]
 
 
 def binomial(noise: Noise, trials: int, odds: Odds) -> int:
-    """How many of ``trials`` independent trials succeed; work grows with the root of the expected number."""
+    """How many of ``trials`` independent trials succeed; work grows with the root of the expected
+    number.
+    """
     if trials == 0:
         return 0
     bits, drawn = FIRST_BITS, noise.below(1 << FIRST_BITS)
@@ -33,7 +36,9 @@ def binomial(noise: Noise, trials: int, odds: Odds) -> int:
 
 
 def _settled(trials: int, odds: tuple[Fraction, Fraction], drawn: int, bits: int) -> int | None:
-    """The k with P(K < k) <= U < P(K <= k) for every U that begins with ``drawn``, or None if there are several."""
+    """The k with P(K < k) <= U < P(K <= k) for every U that begins with ``drawn``, or None if there
+    are several.
+    """
     mode = min(trials, int((trials + 1) * odds[0] / (1 + odds[0])))
     up, beyond = _side(trials, mode, odds, bits)
     # Failures are a binomial with the inverse odds: the same walk, downwards.
@@ -48,11 +53,14 @@ def _settled(trials: int, odds: tuple[Fraction, Fraction], drawn: int, bits: int
     return mode - len(down) + at
 
 
-def _side(trials: int, start: int, odds: tuple[Fraction, Fraction], bits: int) -> tuple[list[tuple[int, int]], int]:
-    """Bounds on the weights of start+1, start+2, ... relative to that of start, and on the sum of all after the last.
+def _side(
+    trials: int, start: int, odds: tuple[Fraction, Fraction], bits: int
+) -> tuple[list[tuple[int, int]], int]:
+    """Bounds on the weights of start+1, start+2, ... relative to that of start, and on the sum of
+    all after the last.
 
-    The unit is 2^(-2 bits) of the weight of start. Ratios of neighbouring weights fall, so what follows the
-    last weight is at most a geometric series.
+    The unit is 2^(-2 bits) of the weight of start. Ratios of neighbouring weights fall, so what
+    follows the last weight is at most a geometric series.
     """
     (low_top, low_bottom), (high_top, high_bottom) = ((r.numerator, r.denominator) for r in odds)
     low = high = 1 << (2 * bits)

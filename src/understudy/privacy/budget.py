@@ -33,24 +33,35 @@ LARGEST = 10**MOST_DIGITS  # of a numerator or denominator that somebody gives
 
 def exact(value: Any, name: str) -> Fraction:
     """A finite number as an exact rational; a float means the decimal that it prints as."""
-    if isinstance(value, bool) or (not isinstance(value, (int, float, str, Fraction, Decimal)) and not hasattr(value, "__float__")):
+    if isinstance(value, bool) or (
+        not isinstance(value, (int, float, str, Fraction, Decimal))
+        and not hasattr(value, "__float__")
+    ):
         raise ParameterError(f"{name} must be a number.")
     try:
         if isinstance(value, (int, Fraction)):
             number = Fraction(value)
         else:
-            number = _rational(str(value) if isinstance(value, (str, Decimal)) else repr(float(value)))
+            number = _rational(
+                str(value) if isinstance(value, (str, Decimal)) else repr(float(value))
+            )
         if max(abs(number.numerator), number.denominator) > LARGEST:
             raise OverflowError
     except OverflowError:
-        raise ParameterError(f"{name} must be a finite number of no more than {MOST_DIGITS:,} digits.") from None
+        raise ParameterError(
+            f"{name} must be a finite number of no more than {MOST_DIGITS:,} digits."
+        ) from None
     except (ValueError, ZeroDivisionError, TypeError):
-        raise ParameterError(f"{name} must be a finite number such as 0.5 or 1.5, with a point and no comma.") from None
+        raise ParameterError(
+            f"{name} must be a finite number such as 0.5 or 1.5, with a point and no comma."
+        ) from None
     return number
 
 
 def _rational(text: str) -> Fraction:
-    """A decimal or a quotient; Python would read 1_0 as ten, and write out every digit of 1e999999999."""
+    """A decimal or a quotient; Python would read 1_0 as ten, and write out every digit of
+    1e999999999.
+    """
     exponent = re.search(r"[eE]([+-]?[0-9]+)\s*$", text)
     if len(text) > 2 * MOST_DIGITS or (exponent and abs(int(exponent[1])) > MOST_DIGITS):
         raise OverflowError
@@ -63,7 +74,9 @@ def exact_epsilon(value: Any) -> Fraction:
     """epsilon as an exact rational inside what is allowed."""
     epsilon = exact(value, "epsilon")
     if not 0 < epsilon <= MOST_EPSILON:
-        raise ParameterError(f"epsilon must be above 0 and at most {MOST_EPSILON}; typical values are 0.1 to 4.")
+        raise ParameterError(
+            f"epsilon must be above 0 and at most {MOST_EPSILON}; typical values are 0.1 to 4."
+        )
     return epsilon
 
 
@@ -76,7 +89,9 @@ def log_delta(order: Fraction, renyi: Fraction, epsilon: Fraction) -> Decimal:
         return value + abs(value) * SLACK + SLACK
 
 
-@lru_cache(maxsize=4096)  # a search for epsilon asks sixty times for every order of the grid, and these were nearly all of its time
+# a search for epsilon asks sixty times for every order of the grid, and these were nearly all of
+# its time
+@lru_cache(maxsize=4096)
 def _logs(order: Fraction) -> tuple[Decimal, Decimal]:
     """What :func:`log_delta` needs of an order alone."""
     with localcontext(Context(prec=DIGITS)) as ctx:
@@ -96,8 +111,15 @@ def log_delta_zcdp(rho: Fraction, epsilon: Fraction) -> Decimal:
     return log_delta(order, rho * order, epsilon)
 
 
-def best_order(rho: Fraction, epsilon: Fraction, fixed: Fraction = Fraction(0), least: float = 1 + 1e-6, most: float = 1e12) -> Fraction:
-    """The order from ``least`` to ``most`` that about minimises delta, if the divergence at order a is ``fixed + a * rho``.
+def best_order(
+    rho: Fraction,
+    epsilon: Fraction,
+    fixed: Fraction = Fraction(0),
+    least: float = 1 + 1e-6,
+    most: float = 1e12,
+) -> Fraction:
+    """The order from ``least`` to ``most`` that about minimises delta, if the divergence at order a
+    is ``fixed + a * rho``.
 
     The objective's log is convex in a, so a ternary search.
     """
@@ -125,9 +147,12 @@ def log_of(x: Fraction, *, up: bool) -> Decimal:
         return value + slack if up else value - slack
 
 
-@lru_cache(maxsize=256)  # of public numbers alone; shadow releases ask for the same ones thousands of times
+# of public numbers alone; shadow releases ask for the same ones thousands of times
+@lru_cache(maxsize=256)
 def rho_for(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest rho (to 12 digits, rounded down) whose zCDP guarantee implies (epsilon, delta)-DP."""
+    """The largest rho (to 12 digits, rounded down) whose zCDP guarantee implies (epsilon,
+    delta)-DP.
+    """
     target = log_of(delta, up=False)
     goal = float(target)
     low, high = 0.0, float(epsilon)  # rho >= epsilon already violates any delta < 1 of interest
@@ -165,12 +190,15 @@ def epsilon_for(rho: Fraction, delta: Fraction) -> Fraction:
 
 
 def most_epsilon(rho: Fraction, delta: Fraction) -> Fraction | None:
-    """The largest epsilon of three digits whose promise at ``delta`` costs at most rho; None when there is none."""
+    """The largest epsilon of three digits whose promise at ``delta`` costs at most rho; None when
+    there is none.
+    """
     reach = min(epsilon_for(rho, delta), Fraction(MOST_EPSILON)) if rho > 0 else Fraction(0)
     if reach <= 0:
         return None
     step = Fraction(10) ** (math.floor(math.log10(float(reach))) - 2)
-    for count in range(reach // step, 0, -1):  # the first or the second fits: rounding alone is in the way
+    # the first or the second fits: rounding alone is in the way
+    for count in range(reach // step, 0, -1):
         try:
             if rho_for(count * step, delta) <= rho:
                 return count * step
@@ -198,7 +226,9 @@ class Budget:
         """The budget of an (epsilon, delta) promise."""
         e, d = exact_epsilon(epsilon), exact(delta, "delta")
         if not 0 < d < 1:
-            raise ParameterError("delta must lie strictly between 0 and 1; a common choice is 1/n^2.")
+            raise ParameterError(
+                "delta must lie strictly between 0 and 1; a common choice is 1/n^2."
+            )
         return cls(rho_for(e, d), e, d)
 
     @classmethod

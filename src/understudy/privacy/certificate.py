@@ -20,7 +20,8 @@ class Certificate:
     """With probability ``confidence``, every query of the workload is answered to within ``alpha``.
 
     Attributes:
-        alpha: bound on the largest |share among the sensitive rows - share among the released rows|.
+        alpha: bound on the largest |share among the sensitive rows - share among the released
+            rows|.
         confidence: over the noise of the certificate; it holds whatever the table.
         noisy_largest_error: the released noisy value of the largest error, in rows.
         sigma: standard deviation of its noise, in rows.
@@ -39,7 +40,9 @@ class Certificate:
 
     @property
     def shown(self) -> str:
-        """alpha for people: three significant digits, rounded up, because a bound that is rounded down is no bound."""
+        """alpha for people: three significant digits, rounded up, because a bound that is rounded
+        down is no bound.
+        """
         return round_up(self.alpha)
 
     @property
@@ -49,14 +52,25 @@ class Certificate:
 
     @property
     def bound(self) -> str:
-        """The bound in people and as a share of all rows; people are "about" so many when their number was released with noise."""
+        """The bound in people and as a share of all rows; people are "about" so many when their
+        number was released with noise.
+        """
         about = "about " if self.rows_sigma else ""
-        return f"at most {about}{self.people:,} of {about}{self.rows:,} people ({round_up(Decimal(self.alpha) * 100)}% of all rows)"
+        return (
+            f"at most {about}{self.people:,} of {about}{self.rows:,} people"
+            f" ({round_up(Decimal(self.alpha) * 100)}% of all rows)"
+        )
 
     def __str__(self) -> str:
         if self.alpha >= 1:
-            return f"Nothing can be said of the {self.queries:,} answers: the bound is as large as the whole table."
-        return f"With {self.confidence:.0%} confidence, each of the {self.queries:,} answers is off by {self.bound}."
+            return (
+                f"Nothing can be said of the {self.queries:,} answers: the bound is as large as the"
+                " whole table."
+            )
+        return (
+            f"With {self.confidence:.0%} confidence, each of the {self.queries:,} answers is off by"
+            f" {self.bound}."
+        )
 
 
 def round_up(value: float | Decimal, digits: int = 3) -> str:
@@ -73,15 +87,28 @@ def round_up(value: float | Decimal, digits: int = 3) -> str:
     return f"{rounded:f}".rstrip("0").rstrip(".") if "." in f"{rounded:f}" else f"{rounded:f}"
 
 
-def certificate(noisy: int, sigma: Fraction, rows: int, rows_sigma: Fraction, queries: int) -> Certificate:
-    """The bound from its released parts (PROOFS.md, M3); `verify` recomputes it with the same function.
+def certificate(
+    noisy: int, sigma: Fraction, rows: int, rows_sigma: Fraction, queries: int
+) -> Certificate:
+    """The bound from its released parts (PROOFS.md, M3); `verify` recomputes it with the same
+    function.
 
-    ``P[N_Z(0, s^2) >= m] <= P[N(0, s^2) >= m - 1]`` (Canonne, Kamath and Steinke 2020, Prop. 25), so
-    the noise is below ``-margin`` with probability at most ERROR_TAIL. The half is for rounding the
-    released answers to whole rows.
+    ``P[N_Z(0, s^2) >= m] <= P[N(0, s^2) >= m - 1]`` (Canonne, Kamath and Steinke 2020, Prop. 25),
+    so the noise is below ``-margin`` with probability at most ERROR_TAIL. The half is for rounding
+    the released answers to whole rows.
     """
     margin = math.ceil(float(sigma) * NormalDist().inv_cdf(1 - ERROR_TAIL))
-    rows_margin = math.ceil(float(rows_sigma) * NormalDist().inv_cdf(1 - TOTAL_TAIL / 2)) + (1 if rows_sigma else 0)
+    rows_margin = math.ceil(float(rows_sigma) * NormalDist().inv_cdf(1 - TOTAL_TAIL / 2)) + (
+        1 if rows_sigma else 0
+    )
     fewest = rows - rows_margin
     alpha = (noisy + margin + 0.5 + rows_margin) / fewest if fewest > 0 else 1.0
-    return Certificate(min(1.0, max(0.0, alpha)), CONFIDENCE, int(noisy), float(sigma), int(rows), float(rows_sigma), int(queries))
+    return Certificate(
+        min(1.0, max(0.0, alpha)),
+        CONFIDENCE,
+        int(noisy),
+        float(sigma),
+        int(rows),
+        float(rows_sigma),
+        int(queries),
+    )

@@ -1,4 +1,6 @@
-"""The bytes of a ledger: one JSON record a line, each carrying the hash of the one before; appended under a lock, synced, read back."""
+"""The bytes of a ledger: one JSON record a line, each carrying the hash of the one before; appended
+under a lock, synced, read back.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,10 @@ from understudy.privacy.locking import APPENDING, READING, is_at, lock, sync, sy
 FIRST_HASH = "0" * 64
 FORMAT = 1
 DAMAGED = (
-    "The ledger {!r} {}. Nothing was charged and no row was read. Restore the file from a backup, or keep its lines above the damage, and "
-    "add what is then missing with 'understudy budget LEDGER --add-rho RHO --why WORDS'. What was spent still counts: if you cannot tell "
-    "how much is missing, release nothing more from this table (docs/ledger.md)."
+    "The ledger {!r} {}. Nothing was charged and no row was read. Restore the file from a backup,"
+    " or keep its lines above the damage, and add what is then missing with 'understudy budget"
+    " LEDGER --add-rho RHO --why WORDS'. What was spent still counts: if you cannot tell how much"
+    " is missing, release nothing more from this table (docs/ledger.md)."
 )
 Record = dict[str, Any]
 
@@ -58,13 +61,17 @@ class Chain:
 
     def _write(self, line: bytes) -> None:
         if os.fstat(self._fd).st_size != len(self._data):
-            raise OSError(errno.EBUSY, "somebody else wrote to it while it was locked: locks do not work there")
+            raise OSError(
+                errno.EBUSY,
+                "somebody else wrote to it while it was locked: locks do not work there",
+            )
         written = 0
         try:
             while written < len(line):
                 written += os.write(self._fd, line[written:])
         except OSError:
-            if os.fstat(self._fd).st_size == len(self._data) + written:  # what lies behind is ours alone
+            # what lies behind is ours alone
+            if os.fstat(self._fd).st_size == len(self._data) + written:
                 os.ftruncate(self._fd, len(self._data))
             raise
         try:
@@ -72,19 +79,23 @@ class Chain:
             found = self._read_back()
         except OSError as problem:
             raise ReleaseFailed(
-                f"The disk did not confirm a record of the ledger ({problem.strerror}), so no row was read. "
-                "If it was a charge, it may count as spent: 'understudy budget' shows it."
+                f"The disk did not confirm a record of the ledger ({problem.strerror}), so no row"
+                " was read. If it was a charge, it may count as spent: 'understudy budget'"
+                " shows it."
             ) from None
         self._data += line
         if found != self._data:
             raise ReleaseFailed(
-                f"A record was written to the ledger {str(self.path)!r} and is not where it was put, so no row was read: "
-                "somebody else wrote at the same time, and locks do not work there. If it was a charge, it may count as spent. "
-                "Keep the ledger on a file system whose locks all its users share (docs/ledger.md)."
+                f"A record was written to the ledger {str(self.path)!r} and is not where it was"
+                " put, so no row was read: somebody else wrote at the same time, and locks do not"
+                " work there. If it was a charge, it may count as spent. Keep the ledger on a file"
+                " system whose locks all its users share (docs/ledger.md)."
             )
 
     def _read_back(self) -> bytes:
-        """What the file says to somebody who opens it now: a network's file system may show the writer what nobody else sees."""
+        """What the file says to somebody who opens it now: a network's file system may show the
+        writer what nobody else sees.
+        """
         fd = os.open(self.path, READING)
         try:
             return _read_all(fd)
@@ -108,9 +119,10 @@ class Chain:
     def _mend(self, torn: bytes) -> None:
         """Deal with an unfinished last line.
 
-        A complete record that only lacks the line's end is counted: it may have been granted. Anything
-        else is a write that died before its fsync returned, so nobody acted on it; it is cut off and kept
-        inside a record of its own. Dying in the middle of this leaves an unfinished line again.
+        A complete record that only lacks the line's end is counted: it may have been granted.
+        Anything else is a write that died before its fsync returned, so nobody acted on it; it is
+        cut off and kept inside a record of its own. Dying in the middle of this leaves an
+        unfinished line again.
         """
         complete = _record(torn, self.records)
         if complete is not None:
@@ -118,9 +130,14 @@ class Chain:
             self.records.append(complete)
             return
         if _holds_a_record(torn):
-            raise self.damaged("ends in a whole record with something behind it, which no interrupted write leaves")
+            raise self.damaged(
+                "ends in a whole record with something behind it, which no interrupted write leaves"
+            )
         if self._read_back() != self._data:  # its writer lives, and was not kept out by our lock
-            raise OSError(errno.EBUSY, "somebody else is writing to it while it is locked: locks do not work there")
+            raise OSError(
+                errno.EBUSY,
+                "somebody else is writing to it while it is locked: locks do not work there",
+            )
         self._data = self._data[: -len(torn)]
         os.ftruncate(self._fd, len(self._data))
         self.append("torn", {"bytes": torn.hex()})
@@ -130,13 +147,15 @@ class Chain:
 def locked(paths: Sequence[Path], *, create: bool) -> Iterator[list[Chain]]:
     """Open and lock ledgers, check and mend them; those that are one file are one chain.
 
-    They are locked in the order of their inodes, whatever they are called, so that two writers never wait for each other. What the disk
-    refuses becomes a sentence, in the body of the ``with`` too.
+    They are locked in the order of their inodes, whatever they are called, so that two writers
+    never wait for each other. What the disk refuses becomes a sentence, in the body of the ``with``
+    too.
     """
     fds: list[int] = []
     at = paths[0]  # told when something fails
     try:
-        # The descriptors are ours to close before one is locked: an interrupt in between must not leave a lock that nobody frees.
+        # The descriptors are ours to close before one is locked: an interrupt in between must not
+        # leave a lock that nobody frees.
         while True:
             files: dict[tuple[int, int], tuple[Path, int]] = {}
             for path in paths:
@@ -147,7 +166,8 @@ def locked(paths: Sequence[Path], *, create: bool) -> Iterator[list[Chain]]:
             for inode in sorted(files):
                 at, fd = files[inode]
                 lock(fd)
-            # While we waited somebody may have put another file in its place: a charge in the old one would be lost.
+            # While we waited somebody may have put another file in its place: a charge in the old
+            # one would be lost.
             if all(is_at(fd, path) for path, fd in files.values()):
                 break
             while fds:
@@ -159,10 +179,13 @@ def locked(paths: Sequence[Path], *, create: bool) -> Iterator[list[Chain]]:
     except OSError as problem:
         at = Path(problem.filename or at)
         if isinstance(problem, FileNotFoundError) and not create:
-            raise ParameterError(f"There is no ledger {str(at)!r}; one is made by the first release.") from None
+            raise ParameterError(
+                f"There is no ledger {str(at)!r}; one is made by the first release."
+            ) from None
         raise ParameterError(
-            f"The ledger {str(at)!r} cannot be written ({problem.strerror}); nothing was charged and no row was read. Make room "
-            "or get the right to write there. Another place (--ledger) starts another ledger, which does not know what this one holds."
+            f"The ledger {str(at)!r} cannot be written ({problem.strerror}); nothing was charged"
+            " and no row was read. Make room or get the right to write there. Another place"
+            " (--ledger) starts another ledger, which does not know what this one holds."
         ) from None
     finally:
         for fd in fds:
@@ -187,14 +210,20 @@ def _read_all(fd: int) -> bytes:
 
 def hash_of(record: Record) -> str:
     content = {key: value for key, value in record.items() if key != "hash"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
 
 
 def _record(line: bytes, before: list[Record]) -> Record | None:
     try:
         record = json.loads(line)
         expected = before[-1]["hash"] if before else FIRST_HASH
-        linked = record["prev"] == expected and record["seq"] == len(before) and record["hash"] == hash_of(record)
+        linked = (
+            record["prev"] == expected
+            and record["seq"] == len(before)
+            and record["hash"] == hash_of(record)
+        )
         whole = linked and record["format"] == FORMAT and isinstance(record["body"], dict)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

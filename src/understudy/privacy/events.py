@@ -31,7 +31,8 @@ class DiscreteGaussian(Event):
 class JointGaussian(Event):
     """Integer vectors with discrete Gaussian noise, each of its own sigma: rho = l2_in_sigmas / 2.
 
-    ``l2_in_sigmas`` bounds the sum over vectors of |change|^2 / sigma^2 for any one pair of neighbours.
+    ``l2_in_sigmas`` bounds the sum over vectors of |change|^2 / sigma^2 for any one pair of
+    neighbours.
     """
 
     sigmas_squared: tuple[Fraction, ...]
@@ -48,7 +49,9 @@ class DiscreteLaplace(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ExponentialDraws(Event):
-    """``draws`` of an exponential mechanism, with or without replacement; log-weights move by at most ``log_weight_shift`` each."""
+    """``draws`` of an exponential mechanism, with or without replacement; log-weights move by at
+    most ``log_weight_shift`` each.
+    """
 
     log_weight_shift: Fraction
     draws: int
@@ -122,18 +125,25 @@ def to_dict(event: Event) -> dict[str, Any]:
             return str(value)
         return [plain(v) for v in value] if isinstance(value, tuple) else value
 
-    return {"event": type(event).__name__, **{name: plain(value) for name, value in vars(event).items()}}
+    return {
+        "event": type(event).__name__,
+        **{name: plain(value) for name, value in vars(event).items()},
+    }
 
 
 def written(value: Any) -> Fraction:
-    """A rational as :func:`to_dict` writes it. With an exponent, ten letters of a file could ask for more memory than there is."""
+    """A rational as :func:`to_dict` writes it. With an exponent, ten letters of a file could ask
+    for more memory than there is.
+    """
     if isinstance(value, str) and not RATIONAL.fullmatch(value):
         raise ValueError("a rational is written p/q")
     return Fraction(value)
 
 
 def from_dict(data: dict[str, Any]) -> Event:
-    """Read back what :func:`to_dict` wrote; raises KeyError, TypeError or ValueError on anything else."""
+    """Read back what :func:`to_dict` wrote; raises KeyError, TypeError or ValueError on anything
+    else.
+    """
     kind = KINDS[data["event"]]
     fields = {name: value for name, value in data.items() if name != "event"}
 

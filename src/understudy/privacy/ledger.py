@@ -1,9 +1,9 @@
 """The ledger: what has been spent on a dataset, on disk before any of its rows is read.
 
-One JSON record a line, append-only, each carrying the hash of the one before (``chain.py``). Writers hold an
-exclusive lock on the file and fsync before they return, so a charge that was granted survives a
-crash, and two processes cannot both take the last of a budget. A charge is never given back: a
-release that dies half-way has spent its whole reservation.
+One JSON record a line, append-only, each carrying the hash of the one before (``chain.py``).
+Writers hold an exclusive lock on the file and fsync before they return, so a charge that was
+granted survives a crash, and two processes cannot both take the last of a budget. A charge is never
+given back: a release that dies half-way has spent its whole reservation.
 """
 
 from __future__ import annotations
@@ -72,9 +72,15 @@ class Statement:
 
     @property
     def left(self) -> Fraction | None:
-        """The rho that the limit still allows; None without a limit, or where it cannot count what was spent."""
+        """The rho that the limit still allows; None without a limit, or where it cannot count what
+        was spent.
+        """
         spent = None if self.limit is None else self.spent.in_rho(self.limit)
-        return None if self.limit is None or spent is None else max(Fraction(0), self.limit.rho - spent)
+        return (
+            None
+            if self.limit is None or spent is None
+            else max(Fraction(0), self.limit.rho - spent)
+        )
 
 
 class Ledger(Protocol):
@@ -96,14 +102,16 @@ def check_grant(state: Statement, cost: Cost, neighbours: Neighbours) -> None:
     """Raise unless the ledger's relation and limit allow one more charge."""
     if state.neighbours not in (None, neighbours):
         raise BudgetRefused(
-            f"This ledger counts privacy under {state.neighbours}, and charges under {neighbours} cannot be added to it; "
-            f"use --neighbours {state.neighbours}, or keep another ledger for this promise."
+            f"This ledger counts privacy under {state.neighbours}, and charges under {neighbours}"
+            f" cannot be added to it; use --neighbours {state.neighbours}, or keep another ledger"
+            " for this promise."
         )
     if state.limit is not None and not (state.spent + cost).keeps(state.limit):
         raise BudgetRefused(
-            f"The dataset's limit of {describe_budget(state.limit)} does not allow this charge; nothing was charged. "
-            f"{_at(state.limit)} it costs {describe_cost(cost, state.limit)}, on top of {describe_cost(state.spent, state.limit)} already "
-            f"spent. Ask for less{_within(state)}, or raise the limit with 'understudy budget'.",
+            f"The dataset's limit of {describe_budget(state.limit)} does not allow this charge;"
+            f" nothing was charged. {_at(state.limit)} it costs {describe_cost(cost, state.limit)},"
+            f" on top of {describe_cost(state.spent, state.limit)} already spent. Ask for"
+            f" less{_within(state)}, or raise the limit with 'understudy budget'.",
             left=state.left,
         )
 
@@ -114,7 +122,9 @@ def _shown(text: str) -> tuple[str, ...]:
 
 
 class ProcessLedger:
-    """A ledger in memory, made anew for each release of a table in memory without ``ledger=``: it remembers nothing after."""
+    """A ledger in memory, made anew for each release of a table in memory without ``ledger=``: it
+    remembers nothing after.
+    """
 
     where = "this process only (no ledger file was given)"
 
@@ -126,13 +136,19 @@ class ProcessLedger:
         with self._lock:
             charge = Charge(time.time(), label, events, len(self.state.charges))
             check_grant(self.state, charge.cost, neighbours)
-            self.state = replace(self.state, neighbours=neighbours, charges=(*self.state.charges, charge))
+            self.state = replace(
+                self.state, neighbours=neighbours, charges=(*self.state.charges, charge)
+            )
         return charge.number
 
     def note(self, text: str, charge: int | None = None) -> None:
         with self._lock:
-            charges = tuple(replace(c, ended=text) if c.number == charge else c for c in self.state.charges)
-            self.state = replace(self.state, charges=charges, notes=(*self.state.notes, *_shown(text)))
+            charges = tuple(
+                replace(c, ended=text) if c.number == charge else c for c in self.state.charges
+            )
+            self.state = replace(
+                self.state, charges=charges, notes=(*self.state.notes, *_shown(text))
+            )
 
 
 class FileLedger:
@@ -164,13 +180,17 @@ class FileLedger:
             return write_charge(chains, label, events, neighbours)[0]
 
     def add(self, why: str, rho: Fraction, neighbours: Neighbours | None = None) -> Statement:
-        """Write down a charge that this file does not know of; no limit refuses it, because it has been spent already.
+        """Write down a charge that this file does not know of; no limit refuses it, because it has
+        been spent already.
 
-        For what a damaged ledger hid and its backup lacks: this can add to what is spent and never take from it.
+        For what a damaged ledger hid and its backup lacks: this can add to what is spent and never
+        take from it.
         """
         rho = exact(rho, "rho")
         if not 0 < rho <= MOST_ADDED:
-            raise ParameterError("What is added to a ledger by hand is a rho above 0 and at most 10^12.")
+            raise ParameterError(
+                "What is added to a ledger by hand is a rho above 0 and at most 10^12."
+            )
         learn_beside(self.path)
         with locked([self.path], create=True) as (chain,):
             state = statement(chain)
@@ -178,13 +198,24 @@ class FileLedger:
             _check_sane(state.spent + Cost(rho))
             check_grant(replace(state, limit=None), Cost(rho), relation)
             event = ev.to_dict(ev.Reservation(what=BY_HAND, rho=rho))
-            chain.append("charge", {"label": str(why), "neighbours": str(relation), "events": [event], "ended": BY_HAND})
+            chain.append(
+                "charge",
+                {
+                    "label": str(why),
+                    "neighbours": str(relation),
+                    "events": [event],
+                    "ended": BY_HAND,
+                },
+            )
         return self.read()
 
     def note(self, text: str, charge: int | None = None) -> None:
         """Write a remark (how a release ended); it changes no total."""
         with locked([self.path], create=True) as (chain,):
-            chain.append("note", {"text": str(text)} if charge is None else {"text": str(text), "charge": charge})
+            chain.append(
+                "note",
+                {"text": str(text)} if charge is None else {"text": str(text), "charge": charge},
+            )
 
     def set_limit(self, budget: Budget, files: Sequence[FileId] = ()) -> Statement:
         """Set the most that may ever be spent; the change itself is on record."""
@@ -193,7 +224,8 @@ class FileLedger:
             state = statement(chain)
             if not state.spent.keeps(budget):
                 raise ParameterError(
-                    f"The limit {describe_budget(budget)} is below what is already spent ({describe_cost(state.spent, budget)})."
+                    f"The limit {describe_budget(budget)} is below what is already spent"
+                    f" ({describe_cost(state.spent, budget)})."
                 )
             body = {name: str(value) for name, value in vars(budget).items() if value is not None}
             chain.append("limit", body | _new_files(chain, files))
@@ -205,7 +237,9 @@ class FileLedger:
             return statement(chain)
 
 
-def check_charge(chains: Sequence[Chain], events: tuple[ev.Event, ...], neighbours: Neighbours) -> None:
+def check_charge(
+    chains: Sequence[Chain], events: tuple[ev.Event, ...], neighbours: Neighbours
+) -> None:
     """Raise unless every one of some ledgers allows a charge."""
     cost = total_cost(events)
     for chain in chains:
@@ -214,7 +248,10 @@ def check_charge(chains: Sequence[Chain], events: tuple[ev.Event, ...], neighbou
             _check_sane(state.spent + cost)
             check_grant(state, cost, neighbours)
         except BudgetRefused as refusal:
-            least = min((left for left in (statement(one).left for one in chains) if left is not None), default=None)
+            least = min(
+                (left for left in (statement(one).left for one in chains) if left is not None),
+                default=None,
+            )
             raise BudgetRefused(f"{refusal} (Ledger: {str(chain.path)!r}.)", left=least) from None
 
 
@@ -226,11 +263,17 @@ def write_charge(
     files: Sequence[Sequence[FileId]] = (),
     elsewhere: bool = False,
 ) -> list[int]:
-    """Write a charge to every one of some ledgers, each with those of its files that it does not know; returns its numbers.
+    """Write a charge to every one of some ledgers, each with those of its files that it does not
+    know; returns its numbers.
 
-    Dying between two of them leaves a charge that counts in the first and was never acted upon. ``elsewhere``: another was made already.
+    Dying between two of them leaves a charge that counts in the first and was never acted upon.
+    ``elsewhere``: another was made already.
     """
-    body = {"label": str(label), "neighbours": str(neighbours), "events": [ev.to_dict(event) for event in events]}
+    body = {
+        "label": str(label),
+        "neighbours": str(neighbours),
+        "events": [ev.to_dict(event) for event in events],
+    }
     numbers: list[int] = []
     for chain, own in zip(chains, files or [()] * len(chains), strict=True):
         try:
@@ -239,8 +282,9 @@ def write_charge(
             if not (numbers or elsewhere):
                 raise
             raise ReleaseFailed(
-                f"The ledger {str(chain.path)!r} cannot be written ({problem.strerror}), so no row was read; "
-                "but the charge counts as spent in the other ledgers of this table, where it was written already."
+                f"The ledger {str(chain.path)!r} cannot be written ({problem.strerror}), so no row"
+                " was read; but the charge counts as spent in the other ledgers of this table,"
+                " where it was written already."
             ) from None
     return numbers
 
@@ -253,7 +297,9 @@ def _new_files(chain: Chain, files: Sequence[FileId]) -> Record:
 
 
 def _files(records: Iterable[Record]) -> tuple[FileId, ...]:
-    return tuple(FileId.from_dict(file) for record in records for file in record["body"].get("files", ()))
+    return tuple(
+        FileId.from_dict(file) for record in records for file in record["body"].get("files", ())
+    )
 
 
 def statement(chain: Chain) -> Statement:
@@ -271,9 +317,17 @@ def statement(chain: Chain) -> Statement:
                 neighbours = Neighbours(body["neighbours"])
                 events = tuple(ev.from_dict(e) for e in body["events"])
                 ended = None if body.get("ended") is None else _text(body["ended"])
-                charges.append(Charge(float(record["time"]), _text(body["label"]), events, record["seq"], ended))
+                charges.append(
+                    Charge(
+                        float(record["time"]), _text(body["label"]), events, record["seq"], ended
+                    )
+                )
             elif record["kind"] == "limit":
-                limit = Budget.of(epsilon=body["epsilon"], delta=body["delta"]) if "epsilon" in body else Budget.zcdp(body["rho"])
+                limit = (
+                    Budget.of(epsilon=body["epsilon"], delta=body["delta"])
+                    if "epsilon" in body
+                    else Budget.zcdp(body["rho"])
+                )
             elif record["kind"] == "note":
                 ends[body.get("charge")] = _text(body["text"])
                 notes.extend(_shown(_text(body["text"])))
@@ -281,7 +335,9 @@ def statement(chain: Chain) -> Statement:
                 notes.append(TORN)
             else:
                 raise ValueError("unknown kind")
-        told = tuple(replace(charge, ended=ends.get(charge.number, charge.ended)) for charge in charges)
+        told = tuple(
+            replace(charge, ended=ends.get(charge.number, charge.ended)) for charge in charges
+        )
         state = Statement(neighbours, limit, told, tuple(notes), _files(chain.records))
         if _is_absurd(state.spent):  # every event has a known cost
             raise ValueError("more than anybody spends")
@@ -311,7 +367,9 @@ def _text(value: Any) -> str:
 
 
 def shown(text: str) -> str:
-    """Text that can be written: words of a command line and names of files may hold bytes that no screen shows."""
+    """Text that can be written: words of a command line and names of files may hold bytes that no
+    screen shows.
+    """
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -324,7 +382,10 @@ def describe_budget(budget: Budget) -> str:
 def describe_left(rho: Fraction, delta: Fraction) -> str:
     """What a rho allows a release at a delta, never more than would be granted."""
     most = most_epsilon(rho, delta)
-    return f"{'no epsilon' if most is None else f'epsilon {float(most):.6g}'} at delta {float(delta):.3g}"
+    return (
+        f"{'no epsilon' if most is None else f'epsilon {float(most):.6g}'} at delta"
+        f" {float(delta):.3g}"
+    )
 
 
 def _at(limit: Budget) -> str:
@@ -335,7 +396,11 @@ def _within(state: Statement) -> str:
     """How much less, where that can be said."""
     if state.left is None or state.limit is None:
         return ""
-    left = f"rho {float(state.left):.6g}" if state.limit.delta is None else describe_left(state.left, state.limit.delta)
+    left = (
+        f"rho {float(state.left):.6g}"
+        if state.limit.delta is None
+        else describe_left(state.left, state.limit.delta)
+    )
     return f" ({left} is about what is left)"
 
 
@@ -343,7 +408,11 @@ def describe_cost(cost: Cost, budget: Budget) -> str:
     """A cost in the words of the limit it is compared with."""
     counted = cost.in_rho(budget)
     if counted is None:
-        return f"delta {float(cost.delta):.3g}, which no limit counts" if cost.delta else "a curve that this limit cannot count"
+        return (
+            f"delta {float(cost.delta):.3g}, which no limit counts"
+            if cost.delta
+            else "a curve that this limit cannot count"
+        )
     if budget.epsilon is not None and budget.delta is not None:
         return f"epsilon {float(epsilon_for(counted, budget.delta)):.6g}"
     return f"rho {float(counted):.6g}"

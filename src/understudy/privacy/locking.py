@@ -1,7 +1,9 @@
-"""What platforms do differently with a file that must not be lost: locking it, and waiting until the disk has it.
+"""What platforms do differently with a file that must not be lost: locking it, and waiting until
+the disk has it.
 
-POSIX systems have ``flock``, Windows locks a range of bytes; macOS keeps what was synced in the memory of the drive unless it is told
-not to. Both kinds of lock belong to the open file, and the system frees them when it is closed or its process dies.
+POSIX systems have ``flock``, Windows locks a range of bytes; macOS keeps what was synced in the
+memory of the drive unless it is told not to. Both kinds of lock belong to the open file, and the
+system frees them when it is closed or its process dies.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ _held = threading.local()
 
 @contextlib.contextmanager
 def holding(paths: Iterable[Path]) -> Iterator[None]:
-    """Refuse to wait for these files in this thread, which has locked them, while somebody else's code is called."""
+    """Refuse to wait for these files in this thread, which has locked them, while somebody else's
+    code is called.
+    """
     _held.files = [os.stat(path) for path in paths]
     try:
         yield
@@ -99,7 +103,9 @@ def sync(fd: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Return when the disk has the names in a folder; Windows has no such call, and keeps names by itself."""
+    """Return when the disk has the names in a folder; Windows has no such call, and keeps names by
+    itself.
+    """
     if os.name == "nt":
         return
     fd = os.open(folder, os.O_RDONLY)

@@ -1,13 +1,15 @@
-"""A linear discriminator of one-hot cells by objective perturbation, found in whole numbers (PROOFS.md, M14).
+"""A linear discriminator of one-hot cells by objective perturbation, found in whole numbers
+(PROOFS.md, M14).
 
-With h(x) the cells of M public marginals that a row is in and w(s), about 1/(1 + e^s), one minus the confidence at a score s, it is the
-theta at which the slope of a convex objective vanishes:
+With h(x) the cells of M public marginals that a row is in and w(s), about 1/(1 + e^s), one minus
+the confidence at a score s, it is the theta at which the slope of a convex objective vanishes:
 
     - sum over rows of w(theta.h) h  +  v * sum over made rows of (1 - w(theta.h)) h  +  ridge * theta  +  b,    b Gaussian
 
-Made rows are public. w is straight between the entries of LEVELS, so it is computed exactly but for a last digit that is counted, and a
-theta on a grid is certified by its own slope: it is no further from the vanishing point than |slope| / ridge. Where floats decide,
-they decide where to look, never whether it is good enough. What is released has a little noise of its own over that distance.
+Made rows are public. w is straight between the entries of LEVELS, so it is computed exactly but for
+a last digit that is counted, and a theta on a grid is certified by its own slope: it is no further
+from the vanishing point than |slope| / ridge. Where floats decide, they decide where to look, never
+whether it is good enough. What is released has a little noise of its own over that distance.
 """
 
 from __future__ import annotations
@@ -27,29 +29,43 @@ from understudy.errors import NotSupported, ParameterError
 from understudy.privacy import events as ev
 from understudy.privacy.accountant import ORDERS
 from understudy.privacy.budget import DIGITS
-from understudy.privacy.noise import LARGEST_WIDE_SIGMA, SMALLEST_FAST_SIGMA, round_sigma_up, sqrt_up
+from understudy.privacy.noise import (
+    LARGEST_WIDE_SIGMA,
+    SMALLEST_FAST_SIGMA,
+    round_sigma_up,
+    sqrt_up,
+)
 from understudy.privacy.resampling import HOPELESS, as_decimal, shown_up
 from understudy.privacy.wide import pi_to
 from understudy.queries.marginal import Marginal
 from understudy.tally import DENSE_CELLS, CodedRows, Verbs
 
-GRID, FINE, COARSE = 46, 38, 30  # theta is in units of 2^-46, slopes and weights of rows in 2^-38, b in 2^-30
-LEVEL, STEP, FURTHEST = 20, 10, 16  # LEVELS are in units of 2^-20, one every 2^-10, for scores from -16 to 16
-LEVELS = np.rint(2**LEVEL / (1 + np.exp(np.arange(-FURTHEST << STEP, (FURTHEST << STEP) + 1) / 2**STEP))).astype(np.int64)
-if LEVELS[0] != 2**LEVEL or LEVELS[-1] != 0 or (np.diff(LEVELS) > 0).any():  # the proof needs w to fall from one to zero
+# theta is in units of 2^-46, slopes and weights of rows in 2^-38, b in 2^-30
+GRID, FINE, COARSE = 46, 38, 30
+# LEVELS are in units of 2^-20, one every 2^-10, for scores from -16 to 16
+LEVEL, STEP, FURTHEST = 20, 10, 16
+LEVELS = np.rint(
+    2**LEVEL / (1 + np.exp(np.arange(-FURTHEST << STEP, (FURTHEST << STEP) + 1) / 2**STEP))
+).astype(np.int64)
+# the proof needs w to fall from one to zero
+if LEVELS[0] != 2**LEVEL or LEVELS[-1] != 0 or (np.diff(LEVELS) > 0).any():
     raise ImportError("This platform's exponential is not good enough for the discriminator.")
-STEEPEST = Fraction(int(-np.diff(LEVELS).min()) << STEP, 1 << LEVEL)  # a quarter, but for the rounding of LEVELS
+# a quarter, but for the rounding of LEVELS
+STEEPEST = Fraction(int(-np.diff(LEVELS).min()) << STEP, 1 << LEVEL)
 FAR = 64  # sigmas: no b is larger, or the room stops (probability below 10^-880)
 LARGEST_SLOPE = 1 << 23  # of all rows and b together: twice that in units of 2^-38 fits 64 bits
 LARGEST_SCORE, LARGEST_RIDGE = 1 << 62, 1 << 40  # the former in units of theta
 MOST_MARGINALS = 1 << 20
 LEAST_SIGMA, MOST_SIGMA = Fraction(1, 64), Fraction(1 << 16)
-CLOSE, LITTLE = 12, 8  # a slope of sigma / 2^12 is small enough; noise of sigma / 8 on ridge * theta covers it
+# a slope of sigma / 2^12 is small enough; noise of sigma / 8 on ridge * theta covers it
+CLOSE, LITTLE = 12, 8
 
 
 @dataclass(frozen=True)
 class Terms:
-    """The public numbers of one discriminator, and all that follows from them. ``sigma`` is in units of 2^-30."""
+    """The public numbers of one discriminator, and all that follows from them. ``sigma`` is in
+    units of 2^-30.
+    """
 
     rows: int
     made: int  # how much the made rows weigh together
@@ -59,7 +75,9 @@ class Terms:
     sigma: int
 
     @classmethod
-    def of(cls, *, rows: int, made: int, marginals: int, cells: int, ridge: int, sigma: int | Fraction) -> Terms:
+    def of(
+        cls, *, rows: int, made: int, marginals: int, cells: int, ridge: int, sigma: int | Fraction
+    ) -> Terms:
         """With a sigma in rows, rounded up."""
         return cls(rows, made, marginals, cells, ridge, math.ceil(sigma * 2**COARSE))
 
@@ -70,8 +88,14 @@ class Terms:
 
     @property
     def box(self) -> int:
-        """No entry of theta is beyond this: there the ridge pulls harder than everything else can push."""
-        return -(-((self.rows + self.made) * 2**COARSE + FAR * self.sigma) * 2 ** (GRID - COARSE) // self.ridge)
+        """No entry of theta is beyond this: there the ridge pulls harder than everything else can
+        push.
+        """
+        return -(
+            -((self.rows + self.made) * 2**COARSE + FAR * self.sigma)
+            * 2 ** (GRID - COARSE)
+            // self.ridge
+        )
 
     @property
     def stop(self) -> int:
@@ -80,34 +104,49 @@ class Terms:
 
     @property
     def error(self) -> int:
-        """How far a computed slope is from the true one at most: a unit in each row's weight, and one in each entry of ridge * theta."""
+        """How far a computed slope is from the true one at most: a unit in each row's weight, and
+        one in each entry of ridge * theta.
+        """
         return (self.rows + self.made) * _root_up(self.marginals) + _root_up(self.cells)
 
     @property
     def off(self) -> Fraction:
-        """How far from where the slope vanishes under continuous noise a certified theta is at most, in units of theta."""
-        rounded = 2 * _root_up(self.cells) * 2 ** (FINE - COARSE)  # b on its grid is within two steps of a continuous one
+        """How far from where the slope vanishes under continuous noise a certified theta is at
+        most, in units of theta.
+        """
+        # b on its grid is within two steps of a continuous one
+        rounded = 2 * _root_up(self.cells) * 2 ** (FINE - COARSE)
         return Fraction((self.stop + self.error + rounded) * 2 ** (GRID - FINE), self.ridge)
 
     @property
     def cover(self) -> Fraction:
         """The sigma of the noise on what is released, in units of theta."""
-        return round_sigma_up(max(Fraction(self.sigma * 2 ** (GRID - COARSE), LITTLE * self.ridge), SMALLEST_FAST_SIGMA))
+        return round_sigma_up(
+            max(
+                Fraction(self.sigma * 2 ** (GRID - COARSE), LITTLE * self.ridge),
+                SMALLEST_FAST_SIGMA,
+            )
+        )
 
     @property
     def events(self) -> tuple[ev.Event, ...]:
         """What one discriminator is charged."""
         what = f"discriminator over {self.marginals:,} marginals"
-        moved, bend = sqrt_up(Fraction(2 * self.marginals * 4**COARSE, self.sigma**2)), STEEPEST * self.marginals / self.ridge
+        moved = sqrt_up(Fraction(2 * self.marginals * 4**COARSE, self.sigma**2))
+        bend = STEEPEST * self.marginals / self.ridge
         return (
             ev.RenyiCurve(what=what, curve=_curve(moved, bend), rho=zcdp(moved, bend)),
-            ev.DiscreteGaussian(what=what, sigma_squared=self.cover**2, l2_squared=math.ceil((2 * self.off) ** 2)),
+            ev.DiscreteGaussian(
+                what=what, sigma_squared=self.cover**2, l2_squared=math.ceil((2 * self.off) ** 2)
+            ),
         )
 
 
 @dataclass(frozen=True)
 class Discriminator:
-    """A discriminator with noise: released values, safe to show. ``values`` are theta, over all cells in order, in units of 2^-46."""
+    """A discriminator with noise: released values, safe to show. ``values`` are theta, over all
+    cells in order, in units of 2^-46.
+    """
 
     parts: tuple[Marginal, ...] = field(repr=False)
     values: np.ndarray = field(repr=False)
@@ -124,13 +163,16 @@ def _curve(moved: Fraction, bend: Fraction) -> tuple[Fraction, ...]:
 
 
 def divergence(order: Fraction, moved: Fraction, bend: Fraction) -> Fraction:
-    """The Renyi divergence at one order, rounded up: a row moves the slope by ``moved`` sigmas at most, and bends by ``bend`` ridges."""
+    """The Renyi divergence at one order, rounded up: a row moves the slope by ``moved`` sigmas at
+    most, and bends by ``bend`` ridges.
+    """
     with localcontext(Context(prec=DIGITS)) as ctx:
         a, s, turn = (as_decimal(x, ctx) for x in (order, moved, 1 + bend))
         t, root = (a - 1) * s, (2 * pi_to(DIGITS)).sqrt()
         bounds = [s * root / 2 + a * s**2 / 2]
         if t**2 / 2 < HOPELESS:
-            below = min(Decimal(1), Decimal("0.5") + t / root)  # the normal distribution function at t is at most this
+            # the normal distribution function at t is at most this
+            below = min(Decimal(1), Decimal("0.5") + t / root)
             bounds.append(s**2 / 2 + (1 + t * root * (t**2 / 2).exp() * below).ln() / (a - 1))
         return shown_up(turn.ln() + min(bounds))
 
@@ -145,11 +187,17 @@ def zcdp(moved: Fraction, bend: Fraction) -> Fraction:
 def checked_parts(parts: Sequence[Marginal], shape: Sequence[int]) -> tuple[Marginal, ...]:
     """The marginals whose cells are looked at, copied, or a refusal in a sentence."""
     parts = tuple(parts)
-    if not 0 < len(parts) <= MOST_MARGINALS or not all(isinstance(part, Marginal) for part in parts):
+    if not 0 < len(parts) <= MOST_MARGINALS or not all(
+        isinstance(part, Marginal) for part in parts
+    ):
         raise ParameterError(f"Sums over cells need from 1 to {MOST_MARGINALS:,} marginals.")
     try:
-        # Plain whole numbers, read once: NumPy's would wrap in a product, and a subclass may not say the same thing twice.
-        named = [(tuple(map(operator.index, part.positions)), tuple(map(operator.index, part.shape))) for part in parts]
+        # Plain whole numbers, read once: NumPy's would wrap in a product, and a subclass may not
+        # say the same thing twice.
+        named = [
+            (tuple(map(operator.index, part.positions)), tuple(map(operator.index, part.shape)))
+            for part in parts
+        ]
     except TypeError:
         raise ParameterError("The columns and sizes of a marginal are whole numbers.") from None
     if not all(0 <= p < len(shape) for positions, _ in named for p in positions) or any(
@@ -159,25 +207,52 @@ def checked_parts(parts: Sequence[Marginal], shape: Sequence[int]) -> tuple[Marg
     parts = tuple(Marginal(positions, sizes) for positions, sizes in named)
     cells = sum(part.size for part in parts)
     if cells > DENSE_CELLS:
-        raise NotSupported(f"{cells:,} cells in all marginals together; at most {DENSE_CELLS:,} can be handled. Use fewer, or wider bins.")
+        raise NotSupported(
+            f"{cells:,} cells in all marginals together; at most {DENSE_CELLS:,} can be handled."
+            " Use fewer, or wider bins."
+        )
     return parts
 
 
-def checked_terms(*, rows: int, made: int, marginals: int, cells: int, ridge: object, sigma: object) -> Terms:
+def checked_terms(
+    *, rows: int, made: int, marginals: int, cells: int, ridge: object, sigma: object
+) -> Terms:
     """The numbers of a discriminator, or a refusal in a sentence; all of them are public."""
     if isinstance(ridge, bool) or not isinstance(ridge, int) or not 1 <= ridge <= LARGEST_RIDGE:
-        raise ParameterError(f"A discriminator needs a ridge, a whole number from 1 to {LARGEST_RIDGE:,}.")
-    if isinstance(sigma, bool) or not isinstance(sigma, (int, Fraction)) or not LEAST_SIGMA <= sigma <= MOST_SIGMA:
-        raise ParameterError(f"A discriminator needs a sigma, a whole number or a Fraction from {LEAST_SIGMA} to {MOST_SIGMA}.")
-    sigma = Fraction(int(sigma.numerator), int(sigma.denominator))  # NumPy's whole numbers inside a Fraction would wrap
-    terms = Terms.of(rows=rows, made=made, marginals=marginals, cells=cells, ridge=ridge, sigma=sigma)
+        raise ParameterError(
+            f"A discriminator needs a ridge, a whole number from 1 to {LARGEST_RIDGE:,}."
+        )
+    if (
+        isinstance(sigma, bool)
+        or not isinstance(sigma, (int, Fraction))
+        or not LEAST_SIGMA <= sigma <= MOST_SIGMA
+    ):
+        raise ParameterError(
+            f"A discriminator needs a sigma, a whole number or a Fraction from {LEAST_SIGMA} to"
+            f" {MOST_SIGMA}."
+        )
+    # NumPy's whole numbers inside a Fraction would wrap
+    sigma = Fraction(int(sigma.numerator), int(sigma.denominator))
+    terms = Terms.of(
+        rows=rows, made=made, marginals=marginals, cells=cells, ridge=ridge, sigma=sigma
+    )
     slope = (rows + made) * 2**COARSE + FAR * terms.sigma
-    if slope >= LARGEST_SLOPE * 2**COARSE or marginals * (terms.box + 1) >= LARGEST_SCORE or terms.cover > LARGEST_WIDE_SIGMA:
-        raise NotSupported("So many rows, or so small a ridge, is more than the discriminator's arithmetic carries; use a larger ridge.")
+    if (
+        slope >= LARGEST_SLOPE * 2**COARSE
+        or marginals * (terms.box + 1) >= LARGEST_SCORE
+        or terms.cover > LARGEST_WIDE_SIGMA
+    ):
+        raise NotSupported(
+            "So many rows, or so small a ridge, is more than the discriminator's arithmetic"
+            " carries; use a larger ridge."
+        )
     # Plain descent is sure to arrive: rounding holds it up by no more than this (PROOFS.md, M14).
     stuck = terms.error + Fraction(terms.steepest * _root_up(cells), 2 ** (GRID - FINE))
     if 2 * (1 + Fraction(terms.steepest, ridge)) * stuck > terms.stop:
-        raise NotSupported("The discriminator could not be found closely enough to be covered by its noise; use a larger ridge.")
+        raise NotSupported(
+            "The discriminator could not be found closely enough to be covered by its noise; use a"
+            " larger ridge."
+        )
     return terms
 
 
@@ -187,7 +262,12 @@ def checked_rows(made: np.ndarray, shape: Sequence[int]) -> np.ndarray:
         codes = np.array(made)
     except ValueError:
         raise ParameterError("A discriminator needs made rows of the same length.") from None
-    if codes.ndim != 2 or codes.dtype.kind not in "iu" or codes.shape[1] != len(shape) or not len(codes):
+    if (
+        codes.ndim != 2
+        or codes.dtype.kind not in "iu"
+        or codes.shape[1] != len(shape)
+        or not len(codes)
+    ):
         raise ParameterError("A discriminator needs made rows: whole codes, one for each column.")
     if np.any(codes < 0) or np.any(codes >= np.asarray(shape)):
         raise ParameterError("A made row has a code that its column does not have.")
@@ -205,18 +285,35 @@ class Question:
 
     @classmethod
     def checked(
-        cls, parts: Sequence[Marginal], made: np.ndarray, shape: tuple[int, ...], *, rows: int, weight: object, ridge: object, sigma: object
+        cls,
+        parts: Sequence[Marginal],
+        made: np.ndarray,
+        shape: tuple[int, ...],
+        *,
+        rows: int,
+        weight: object,
+        ridge: object,
+        sigma: object,
     ) -> Question:
         parts, codes = checked_parts(parts, shape), checked_rows(made, shape)
         if isinstance(weight, bool) or not isinstance(weight, int) or weight < 1:
             raise ParameterError("Made rows weigh a whole number of at least 1 each.")
         cells = sum(part.size for part in parts)
-        terms = checked_terms(rows=rows, made=weight * len(codes), marginals=len(parts), cells=cells, ridge=ridge, sigma=sigma)
+        terms = checked_terms(
+            rows=rows,
+            made=weight * len(codes),
+            marginals=len(parts),
+            cells=cells,
+            ridge=ridge,
+            sigma=sigma,
+        )
         return cls(parts, CodedRows(codes, shape), weight, terms)
 
     def answered(self, table: Verbs, b: np.ndarray) -> np.ndarray:
         """A theta whose slope is certified to be small; ``b`` is in units of 2^-30."""
-        all_made = self.weight * np.concatenate([part.counts(self.made).dense() for part in self.parts]).astype(np.int64)
+        all_made = self.weight * np.concatenate(
+            [part.counts(self.made).dense() for part in self.parts]
+        ).astype(np.int64)
 
         def slope(theta: np.ndarray) -> np.ndarray:
             doubts = Doubts(self.parts, theta)
@@ -233,25 +330,42 @@ def _scaled(theta: np.ndarray, ridge: int) -> np.ndarray:
     return scaled
 
 
-def minimised(slope: Callable[[np.ndarray], np.ndarray], terms: Terms, fast: int | None = None) -> np.ndarray:
-    """Where the slope is small: by steps with momentum, more than are usually needed or ``fast``, then by steps that always arrive."""
-    theta, before, ratio = np.zeros(terms.cells, np.int64), np.zeros(terms.cells), math.sqrt(terms.ridge / terms.steepest)
+def minimised(
+    slope: Callable[[np.ndarray], np.ndarray], terms: Terms, fast: int | None = None
+) -> np.ndarray:
+    """Where the slope is small: by steps with momentum, more than are usually needed or ``fast``,
+    then by steps that always arrive.
+    """
+    theta = np.zeros(terms.cells, np.int64)
+    before = np.zeros(terms.cells)
+    ratio = math.sqrt(terms.ridge / terms.steepest)
     momentum, most = (1 - ratio) / (1 + ratio), math.ldexp(terms.box, -GRID)
     for _ in range(fast if fast is not None else 100 + int(50 / ratio)):
         at = slope(theta)
         if is_small(at, terms.stop):
             return theta
-        ahead = np.ldexp(theta.astype(np.float64), -GRID) - np.ldexp(at.astype(np.float64), -FINE) / terms.steepest
-        theta = np.rint(np.ldexp(np.clip(ahead + momentum * (ahead - before), -most, most), GRID)).astype(np.int64)
+        ahead = (
+            np.ldexp(theta.astype(np.float64), -GRID)
+            - np.ldexp(at.astype(np.float64), -FINE) / terms.steepest
+        )
+        theta = np.rint(
+            np.ldexp(np.clip(ahead + momentum * (ahead - before), -most, most), GRID)
+        ).astype(np.int64)
         before = ahead
     while not is_small(at := slope(theta), terms.stop):
         whole, rest = np.divmod(at, terms.steepest)
-        theta = np.clip(theta - (whole << (GRID - FINE)) - (rest << (GRID - FINE)) // terms.steepest, -terms.box, terms.box)
+        theta = np.clip(
+            theta - (whole << (GRID - FINE)) - (rest << (GRID - FINE)) // terms.steepest,
+            -terms.box,
+            terms.box,
+        )
     return theta
 
 
 def is_small(slope: np.ndarray, stop: int) -> bool:
-    """Whether |slope| <= stop, in whole numbers: rounded up to 19 binary digits of stop, so a slope just below it may be told no."""
+    """Whether |slope| <= stop, in whole numbers: rounded up to 19 binary digits of stop, so a slope
+    just below it may be told no.
+    """
     spare = max(0, stop.bit_length() - 19)
     limit, rounded = stop >> spare, (np.abs(slope) + ((1 << spare) - 1)) >> spare
     return bool(rounded.max() <= limit and int((rounded * rounded).sum()) <= limit**2)
@@ -262,9 +376,12 @@ def _root_up(x: int) -> int:
 
 
 def places(parts: Sequence[Marginal], columns: Sequence[int]) -> tuple[np.ndarray, ...]:
-    """(first cell of each part; first entry of each part in the next two; columns in a block of ``columns``; strides), flat."""
+    """(first cell of each part; first entry of each part in the next two; columns in a block of
+    ``columns``; strides), flat.
+    """
     at = {c: i for i, c in enumerate(columns)}
-    sizes, widths = [math.prod(part.shape) for part in parts], [len(part.positions) for part in parts]
+    sizes = [math.prod(part.shape) for part in parts]
+    widths = [len(part.positions) for part in parts]
     strides = [math.prod(part.shape[i + 1 :]) for part in parts for i in range(len(part.shape))]
     return (
         np.cumsum([0, *sizes[:-1]]).astype(np.int64),
@@ -276,7 +393,8 @@ def places(parts: Sequence[Marginal], columns: Sequence[int]) -> tuple[np.ndarra
 
 @dataclass(frozen=True, eq=False)
 class Doubts:
-    """A row function: w(score) at each of the row's cells, in units of 2^-38, rounded down; the score is theta summed over them.
+    """A row function: w(score) at each of the row's cells, in units of 2^-38, rounded down; the
+    score is theta summed over them.
 
     >>> Doubts((Marginal((0,), (2,)),), np.array([0, 99 << GRID])).tally(np.array([[0], [0], [1]], np.int32)).tolist() == [1 << FINE, 0]
     True
@@ -326,8 +444,11 @@ def _doubts(
         inside = min(max(score, -far), far - 1) + far
         at = inside >> part
         between = inside & ((np.int64(1) << part) - 1)
-        # A level falls by less than 2^9 to the next: times the 36 digits in between it fits with room to spare.
-        doubt = (levels[at] << spare) + (((levels[at + 1] - levels[at]) * between) >> (part - spare))
+        # A level falls by less than 2^9 to the next: times the 36 digits in between it fits with
+        # room to spare.
+        doubt = (levels[at] << spare) + (
+            ((levels[at + 1] - levels[at]) * between) >> (part - spare)
+        )
         for m in range(len(cells)):
             total[mine[m]] += doubt
     return total

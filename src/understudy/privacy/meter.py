@@ -74,14 +74,16 @@ Seen = TypeVar("Seen")
 EVERYBODY = Marginal((), ())
 LARGEST_SCORE = 2**40  # far below what 64-bit arithmetic could wrap
 UNREADABLE = (
-    "The table could not be read to the end; check that its files are complete and of the format their names say, or that its query runs."
+    "The table could not be read to the end; check that its files are complete and of the format"
+    " their names say, or that its query runs."
 )
 OUT_OF_MEMORY = (
-    "Memory ran out while the table was read; nothing is wrong with its files. Close other programs, "
-    "ask for fewer or narrower marginals, or use a machine with more memory."
+    "Memory ran out while the table was read; nothing is wrong with its files. Close other"
+    " programs, ask for fewer or narrower marginals, or use a machine with more memory."
 )
 KEPT = 20_000  # empty cells that exceed the threshold of a wide marginal, on average
-MOST_KEPT = DENSE_CELLS // 16  # so that the threshold of a wide marginal is well beyond sigma (PROOFS.md, M5)
+# so that the threshold of a wide marginal is well beyond sigma (PROOFS.md, M5)
+MOST_KEPT = DENSE_CELLS // 16
 # Of a coin that keeps a drawn query: far from where 60 digits would not do (PROOFS.md, M9).
 LEAST_SHARPNESS, LEAST_GAMMA, MOST_GAMMA = Fraction(1, 2**80), Fraction(1, 2**40), 2**10
 
@@ -90,8 +92,9 @@ LEAST_SHARPNESS, LEAST_GAMMA, MOST_GAMMA = Fraction(1, 2**80), Fraction(1, 2**40
 class Measurement:
     """Noisy counts of a batch of queries: released values, safe to show.
 
-    With a ``threshold``, only the noisy counts above it are here and ``keys`` are the numbers of their
-    cells, rising. All that is known of the other cells is that their noisy counts are at most the threshold.
+    With a ``threshold``, only the noisy counts above it are here and ``keys`` are the numbers of
+    their cells, rising. All that is known of the other cells is that their noisy counts are at most
+    the threshold.
     """
 
     part: QueryClass
@@ -117,7 +120,11 @@ class Account:
             if not after.within(self.allowance):
                 step, left = total_cost(events), float(self.allowance.rho - self.spent.rho)
                 costs = f"costs rho {float(step.rho):.6g} and the release has rho {left:.6g} left"
-                costs = costs if step.curve is None else "costs more than is left of the curve that the release has set aside"
+                costs = (
+                    costs
+                    if step.curve is None
+                    else "costs more than is left of the curve that the release has set aside"
+                )
                 raise BudgetRefused(f"{events[0].what}: this step {costs}; nothing was looked at.")
             self.spent = after
             self.events.extend(events)
@@ -136,7 +143,16 @@ class Meter:
         noise: the samplers; replaced in tests only.
     """
 
-    __slots__ = ("_certify", "_exact", "_noise", "_play", "_rows", "_rows_sigma", "_source", "neighbours")
+    __slots__ = (
+        "_certify",
+        "_exact",
+        "_noise",
+        "_play",
+        "_rows",
+        "_rows_sigma",
+        "_source",
+        "neighbours",
+    )
 
     def __init__(
         self,
@@ -171,7 +187,10 @@ class Meter:
         """n: public under replace-one; otherwise what :meth:`release_total` released."""
         if self._rows is None:
             if self.neighbours is Neighbours.ADD_REMOVE_ONE:
-                raise ParameterError("The number of rows is private here; it must be released with release_total first.")
+                raise ParameterError(
+                    "The number of rows is private here; it must be released with release_total"
+                    " first."
+                )
             self._rows = public_rows(self._open_source())
         return self._rows
 
@@ -198,8 +217,12 @@ class Meter:
         self._rows, self._rows_sigma = max(1, int(found.counts[0])), found.sigma
         return found
 
-    def measure(self, part: QueryClass, *, rho: int | Fraction, sparse: bool = False, kept: int = KEPT) -> Measurement:
-        """All counts of a batch with discrete Gaussian noise, for the price of its L2 sensitivity (M1)."""
+    def measure(
+        self, part: QueryClass, *, rho: int | Fraction, sparse: bool = False, kept: int = KEPT
+    ) -> Measurement:
+        """All counts of a batch with discrete Gaussian noise, for the price of its L2 sensitivity
+        (M1).
+        """
         return self.measure_all([part], rho=rho, sparse=sparse, kept=kept)[0]
 
     def measure_all(
@@ -213,65 +236,103 @@ class Meter:
     ) -> list[Measurement]:
         """Several batches at once: one charge, one pass over the data (M1).
 
-        Shares of ``rho`` are in proportion to ``weights``, which are public; equal if none are given. Of a
-        marginal too wide to hold whole, or of every one with ``sparse``, only the noisy counts above a public
-        threshold are released: the smallest that at most ``kept`` empty cells exceed on average (M5).
+        Shares of ``rho`` are in proportion to ``weights``, which are public; equal if none are
+        given. Of a marginal too wide to hold whole, or of every one with ``sparse``, only the noisy
+        counts above a public threshold are released: the smallest that at most ``kept`` empty cells
+        exceed on average (M5).
         """
         parts = tuple(parts)
         check_measurable(parts, sparse)
         rho = exact_rho(rho)
         if not parts or not is_whole(kept, 1) or kept > MOST_KEPT:
-            raise ParameterError(f"A measurement needs something to measure, and kept, a whole number up to {MOST_KEPT:,}.")
+            raise ParameterError(
+                "A measurement needs something to measure, and kept, a whole number up to"
+                f" {MOST_KEPT:,}."
+            )
         shares = as_shares(weights, len(parts))
         sensitivities = [part.l2_squared(self.neighbours) for part in parts]
         # With no sensitivity (n under replace-one) any noise is private; sigma 1/4 is next to none.
         sigmas = [
-            round_sigma_up(max(sqrt_up(l2 / (2 * rho * share)), Fraction(1, 4))) for l2, share in zip(sensitivities, shares, strict=True)
+            round_sigma_up(max(sqrt_up(l2 / (2 * rho * share)), Fraction(1, 4)))
+            for l2, share in zip(sensitivities, shares, strict=True)
         ]
         self._play.charge(
             *(
-                ev.DiscreteGaussian(what=f"measure {name_of(part)}", sigma_squared=sigma**2, l2_squared=l2)
+                ev.DiscreteGaussian(
+                    what=f"measure {name_of(part)}", sigma_squared=sigma**2, l2_squared=l2
+                )
                 for part, sigma, l2 in zip(parts, sigmas, sensitivities, strict=True)
             )
         )
         exact = self._look(parts)
         return [
-            self._noisy(part, counts, sigma, int(kept) if sparse or part.size > DENSE_CELLS else None)
+            self._noisy(
+                part, counts, sigma, int(kept) if sparse or part.size > DENSE_CELLS else None
+            )
             for part, counts, sigma in zip(parts, exact, sigmas, strict=True)
         ]
 
-    def measure_residuals(self, parts: Sequence[Marginal], *, sigmas: Sequence[Fraction]) -> list[Residual]:
-        """What each set of columns says beyond its subsets, in whole numbers with noise of these sigmas: one joint charge (M8)."""
+    def measure_residuals(
+        self, parts: Sequence[Marginal], *, sigmas: Sequence[Fraction]
+    ) -> list[Residual]:
+        """What each set of columns says beyond its subsets, in whole numbers with noise of these
+        sigmas: one joint charge (M8).
+        """
         parts, sigmas = tuple(parts), tuple(sigmas)
         check_sizes(parts)
         drawn = check_residuals(parts, sigmas, self._open_source().shape)
         self._play.charge(joint_event(parts, drawn, self.neighbours))
         return [
-            Residual(part, contrast(counts.dense(), part.shape) + self._noise.gaussian(part.size, sigma), sigma)
+            Residual(
+                part,
+                contrast(counts.dense(), part.shape) + self._noise.gaussian(part.size, sigma),
+                sigma,
+            )
             for part, counts, sigma in zip(parts, self._look(parts), drawn, strict=True)
         ]
 
-    def discriminate(self, parts: Sequence[Marginal], made: np.ndarray, *, weight: int, ridge: int, sigma: int | Fraction) -> Discriminator:
-        """The weights of cells that best tell the rows from ``made`` ones, under Gaussian noise on the objective (M14).
+    def discriminate(
+        self,
+        parts: Sequence[Marginal],
+        made: np.ndarray,
+        *,
+        weight: int,
+        ridge: int,
+        sigma: int | Fraction,
+    ) -> Discriminator:
+        """The weights of cells that best tell the rows from ``made`` ones, under Gaussian noise on
+        the objective (M14).
 
-        A made row counts ``weight`` times; ``ridge`` holds the weights back, and ``sigma`` is the noise on their slope, in rows.
-        The cost is a curve, and a little beside it for what separates the minimum that is found from the true one.
+        A made row counts ``weight`` times; ``ridge`` holds the weights back, and ``sigma`` is the
+        noise on their slope, in rows. The cost is a curve, and a little beside it for what
+        separates the minimum that is found from the true one.
         """
         if self.neighbours is not Neighbours.REPLACE_ONE:
-            raise NotSupported("A discriminator is proved private for a public number of rows only; use replace-one.")
+            raise NotSupported(
+                "A discriminator is proved private for a public number of rows only; use"
+                " replace-one."
+            )
         source = self._open_source()
-        asked = Question.checked(parts, made, source.shape, rows=self.rows, weight=weight, ridge=ridge, sigma=sigma)
+        asked = Question.checked(
+            parts, made, source.shape, rows=self.rows, weight=weight, ridge=ridge, sigma=sigma
+        )
         terms = asked.terms
         self._play.charge(*terms.events)
         b = self._noise.gaussian(terms.cells, Fraction(terms.sigma))
-        if np.abs(b).max() > FAR * terms.sigma:  # probability below 10^-880 whatever the data; nothing was released
+        # probability below 10^-880 whatever the data; nothing was released
+        if np.abs(b).max() > FAR * terms.sigma:
             raise RuntimeError("The noise sampler met an event that does not happen; run again.")
         theta = _guarded(lambda: asked.answered(source, b))
-        if theta.shape != (terms.cells,):  # noise is drawn for so many numbers, and must never be stretched over more
+        # noise is drawn for so many numbers, and must never be stretched over more
+        if theta.shape != (terms.cells,):
             raise ParameterError("These marginals are written for another schema than the table's.")
-        return Discriminator(asked.parts, theta + self._noise.gaussian(terms.cells, terms.cover), terms)
+        return Discriminator(
+            asked.parts, theta + self._noise.gaussian(terms.cells, terms.cover), terms
+        )
 
-    def _noisy(self, part: QueryClass, counts: Counts, sigma: Fraction, kept: int | None) -> Measurement:
+    def _noisy(
+        self, part: QueryClass, counts: Counts, sigma: Fraction, kept: int | None
+    ) -> Measurement:
         if kept is None:
             return Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma), sigma)
         threshold = threshold_for(part.size, sigma, kept)
@@ -291,23 +352,32 @@ class Meter:
     ) -> list[Choice]:
         """Draw queries on which a model is wrong: the exponential mechanism on error counts (M2).
 
-        ``shares`` are the model's answers. A query's score is ``|m*count - round(m*n*share)|`` rows, m the
-        multiplier; with ``signed``, queries and their negations compete on the error with its sign; with
-        ``distinct``, no candidate is drawn twice. The cost ``rho`` covers all draws together.
+        ``shares`` are the model's answers. A query's score is ``|m*count - round(m*n*share)|``
+        rows, m the multiplier; with ``signed``, queries and their negations compete on the error
+        with its sign; with ``distinct``, no candidate is drawn twice. The cost ``rho`` covers all
+        draws together.
         """
         parts, shares = tuple(parts), tuple(shares)
         check_sizes(parts)
         check_shares(parts, shares)
         rho = exact_rho(rho)
         if not is_whole(draws, 1) or not is_whole(multiplier, 1):
-            raise ParameterError("A selection needs at least one draw and a multiplier of at least 1, both whole numbers.")
-        draws, multiplier = int(draws), int(multiplier)  # NumPy's whole numbers would wrap, and are not exact to the accountant
+            raise ParameterError(
+                "A selection needs at least one draw and a multiplier of at least 1, both whole"
+                " numbers."
+            )
+        # NumPy's whole numbers would wrap, and are not exact to the accountant
+        draws, multiplier = int(draws), int(multiplier)
         candidates = sum(part.size for part in parts) * (2 if signed else 1)
         check_distinct(draws, candidates, distinct)
         table = ScoreTable.within(rho / draws, multiplier, self._highest(multiplier, signed))
         shift = table.log_weight_shift(multiplier)
         self._play.charge(
-            ev.ExponentialDraws(what=f"select {draws} of {sum(p.size for p in parts):,}", log_weight_shift=shift, draws=draws)
+            ev.ExponentialDraws(
+                what=f"select {draws} of {sum(p.size for p in parts):,}",
+                log_weight_shift=shift,
+                draws=draws,
+            )
         )
         scores = self._scores(parts, shares, multiplier, table, signed)
         return choices_of(parts, draw(self._noise, scores, table, draws, distinct=distinct))
@@ -323,33 +393,59 @@ class Meter:
         gamma: Fraction,
         records: int,
     ) -> list[Choice]:
-        """Keep each drawn query or replace it by a fresh draw, so that all follow weights that moved a little (M9).
+        """Keep each drawn query or replace it by a fresh draw, so that all follow weights that
+        moved a little (M9).
 
-        After ``records`` records, whose average has the answers ``shares`` and the last of which satisfies those of the drawn
-        queries that ``satisfied`` says, a query is kept with probability exp(-gamma - kappa*(n*(1 + satisfied) - count)), and
-        otherwise replaced as by ``select`` with signs and multiplier ``records``, at the sharpness ``kappa`` a row.
-        The cost is a curve, and less than that of drawing anew while kappa times n is small.
+        After ``records`` records, whose average has the answers ``shares`` and the last of which
+        satisfies those of the drawn queries that ``satisfied`` says, a query is kept with
+        probability exp(-gamma - kappa*(n*(1 + satisfied) - count)), and otherwise replaced as by
+        ``select`` with signs and multiplier ``records``, at the sharpness ``kappa`` a row. The cost
+        is a curve, and less than that of drawing anew while kappa times n is small.
         """
         if self.neighbours is not Neighbours.REPLACE_ONE:
-            raise NotSupported("Keeping drawn queries is proved private for a public number of rows only; use replace-one.")
+            raise NotSupported(
+                "Keeping drawn queries is proved private for a public number of rows only; use"
+                " replace-one."
+            )
         # Read once: a sequence of the caller's own kind might not say the same thing twice.
-        parts, shares, drawn, satisfied = tuple(parts), tuple(shares), tuple(drawn), tuple(satisfied)
+        parts = tuple(parts)
+        shares = tuple(shares)
+        drawn = tuple(drawn)
+        satisfied = tuple(satisfied)
         check_sizes(parts)
         check_shares(parts, shares)
         kappa, gamma = exact_rho(kappa), exact_rho(gamma)
-        if not is_whole(records, 1) or not LEAST_SHARPNESS <= kappa <= MOST_NATS or not LEAST_GAMMA <= gamma <= MOST_GAMMA:
-            raise ParameterError("Keeping drawn queries needs at least one record, and kappa and gamma neither tiny nor huge.")
+        if (
+            not is_whole(records, 1)
+            or not LEAST_SHARPNESS <= kappa <= MOST_NATS
+            or not LEAST_GAMMA <= gamma <= MOST_GAMMA
+        ):
+            raise ParameterError(
+                "Keeping drawn queries needs at least one record, and kappa and gamma neither tiny"
+                " nor huge."
+            )
         places = places_of(parts, drawn, satisfied)
         records, rows = int(records), self.rows
         table = ScoreTable.at(kappa, self._highest(records, True))
         candidates = sum(part.size for part in parts)
-        self._play.charge(resampling(slots=len(places), kappa=kappa, gamma=gamma, rows=rows, records=records, of=candidates))
+        self._play.charge(
+            resampling(
+                slots=len(places),
+                kappa=kappa,
+                gamma=gamma,
+                rows=rows,
+                records=records,
+                of=candidates,
+            )
+        )
         exact = self._look(parts)
         kept = []
         for (part, index), choice, hit in zip(places, drawn, satisfied, strict=True):
             count = min(max(0, int(exact[part].at(np.asarray([index]))[0])), rows)
             count = count if choice.sign > 0 else rows - count
-            kept.append(self._noise.bernoulli_exp(gamma + kappa * (rows * (2 if hit else 1) - count)))
+            kept.append(
+                self._noise.bernoulli_exp(gamma + kappa * (rows * (2 if hit else 1) - count))
+            )
         scores = self._scores(parts, shares, records, table, True)
         fresh = iter(choices_of(parts, draw(self._noise, scores, table, len(kept) - sum(kept))))
         return [choice if keep else next(fresh) for choice, keep in zip(drawn, kept, strict=True)]
@@ -357,23 +453,35 @@ class Meter:
     def _highest(self, multiplier: int, signed: bool) -> int:
         top = multiplier * self.rows
         if top > LARGEST_SCORE:
-            raise ParameterError(f"A selection with multiplier {multiplier:,} over {self.rows:,} rows has scores beyond {LARGEST_SCORE:,}.")
+            raise ParameterError(
+                f"A selection with multiplier {multiplier:,} over {self.rows:,} rows has scores"
+                f" beyond {LARGEST_SCORE:,}."
+            )
         return 2 * top if signed else top
 
     def _scores(
-        self, parts: Sequence[QueryClass], shares: Sequence[np.ndarray], multiplier: int, table: ScoreTable, signed: bool
+        self,
+        parts: Sequence[QueryClass],
+        shares: Sequence[np.ndarray],
+        multiplier: int,
+        table: ScoreTable,
+        signed: bool,
     ) -> np.ndarray:
         """What each candidate scores; looks, so it comes after the charge."""
         gaps = np.concatenate(
             [
-                # No share asks for more rows than this, and below it nothing can wrap in 64 bits, whatever n is.
-                multiplier * np.minimum(counts.dense().astype(np.int64), 2 * LARGEST_SCORE // multiplier) - self._whole(share, multiplier)
+                # No share asks for more rows than this, and below it nothing can wrap in 64 bits,
+                # whatever n is.
+                multiplier
+                * np.minimum(counts.dense().astype(np.int64), 2 * LARGEST_SCORE // multiplier)
+                - self._whole(share, multiplier)
                 for counts, share in zip(self._look(parts), shares, strict=True)
             ]
         )
         if not signed:
             return np.abs(gaps)
-        middle = table.top // 2  # the table may be narrower than the counts: clip around no error, not at one end
+        # the table may be narrower than the counts: clip around no error, not at one end
+        middle = table.top // 2
         gaps = np.clip(gaps, -middle, middle)
         return np.concatenate([middle + gaps, middle - gaps])
 
@@ -391,47 +499,84 @@ class Meter:
         draws: int = 1,
         distinct: bool = False,
     ) -> list[int]:
-        """Draw whole marginals on which a model is wrong: the exponential mechanism over ``parts``, by index (M4).
+        """Draw whole marginals on which a model is wrong: the exponential mechanism over ``parts``,
+        by index (M4).
 
-        ``answers`` are the model's counts among ``answer_rows`` rows, dense or sparse. With a the answer
-        rounded to n rows, a candidate's score is ``weight * max(0, s - penalty)``, where s is
+        ``answers`` are the model's counts among ``answer_rows`` rows, dense or sparse. With a the
+        answer rounded to n rows, a candidate's score is ``weight * max(0, s - penalty)``, where s
+        is
 
             LARGEST   max over cells of |count - a|
             TOTAL     sum over cells of max(0, |count - a| - floor)
 
-        Floors, penalties (0 if none are given) and weights (1) are public whole numbers, one a candidate. A
-        heavier candidate makes the selection among the others noisier: the largest weight is paid for.
+        Floors, penalties (0 if none are given) and weights (1) are public whole numbers, one a
+        candidate. A heavier candidate makes the selection among the others noisier: the largest
+        weight is paid for.
         """
         parts, answers = tuple(parts), tuple(answers)
         if not all(isinstance(part, Marginal) for part in parts):
-            raise ParameterError("Only whole marginals can be selected as such; use select for other queries.")
+            raise ParameterError(
+                "Only whole marginals can be selected as such; use select for other queries."
+            )
         rows = self.rows
         check_answers(parts, answers, answer_rows, rows)
         rho = exact_rho(rho)
         if not is_whole(draws, 1) or not isinstance(score, MarginalScore):
-            raise ParameterError("A selection needs at least one draw, a whole number, and a MarginalScore.")
+            raise ParameterError(
+                "A selection needs at least one draw, a whole number, and a MarginalScore."
+            )
         draws = int(draws)
         if floors is not None and score is not MarginalScore.TOTAL:
-            raise ParameterError("Floors go with the score TOTAL; with LARGEST, give penalties instead.")
+            raise ParameterError(
+                "Floors go with the score TOTAL; with LARGEST, give penalties instead."
+            )
         floors = whole_numbers(floors, len(parts), 0, "Floors")
         penalties = whole_numbers(penalties, len(parts), 0, "Penalties")
         weights = whole_numbers(weights, len(parts), 1, "Weights")
         check_distinct(draws, len(parts), distinct)
         if max(weights) * rows > LARGEST_SCORE:
-            raise ParameterError(f"A selection with weight {max(weights):,} over {rows:,} rows has scores beyond {LARGEST_SCORE:,}.")
+            raise ParameterError(
+                f"A selection with weight {max(weights):,} over {rows:,} rows has scores beyond"
+                f" {LARGEST_SCORE:,}."
+            )
         sensitivity = max(weights) * score.sensitivity(self.neighbours)
         # Two tables of n rows differ by at most 2n in total.
-        table = ScoreTable.within(rho / draws, sensitivity, max(weights) * rows * (2 if score is MarginalScore.TOTAL else 1))
+        table = ScoreTable.within(
+            rho / draws,
+            sensitivity,
+            max(weights) * rows * (2 if score is MarginalScore.TOTAL else 1),
+        )
         shift = table.log_weight_shift(sensitivity)
-        self._play.charge(ev.ExponentialDraws(what=f"select {draws} of {len(parts):,} marginals", log_weight_shift=shift, draws=draws))
-        found = gaps(self._look(parts), answers, rows=rows, answer_rows=int(answer_rows), score=score, floors=floors)
+        self._play.charge(
+            ev.ExponentialDraws(
+                what=f"select {draws} of {len(parts):,} marginals",
+                log_weight_shift=shift,
+                draws=draws,
+            )
+        )
+        found = gaps(
+            self._look(parts),
+            answers,
+            rows=rows,
+            answer_rows=int(answer_rows),
+            score=score,
+            floors=floors,
+        )
         scores = [
-            min(weight * max(0, int(gap) - penalty), table.top) for gap, penalty, weight in zip(found, penalties, weights, strict=True)
+            min(weight * max(0, int(gap) - penalty), table.top)
+            for gap, penalty, weight in zip(found, penalties, weights, strict=True)
         ]
-        return [int(i) for i in draw(self._noise, np.asarray(scores, np.int64), table, draws, distinct=distinct)]
+        return [
+            int(i)
+            for i in draw(
+                self._noise, np.asarray(scores, np.int64), table, draws, distinct=distinct
+            )
+        ]
 
     def soft_argmin(self, task: Task, of: RuleClass, *, epsilon: int | Fraction) -> Rule:
-        """A rule with few mistakes: the exponential mechanism over a class that can be counted, on what each rule's mistakes cost (M11)."""
+        """A rule with few mistakes: the exponential mechanism over a class that can be counted, on
+        what each rule's mistakes cost (M11).
+        """
         self._check_learning(task, of)
         epsilon = checked_epsilon(epsilon)
         counting, top = counting_of(of), max(task.costs)
@@ -439,10 +584,18 @@ class Meter:
         self._play.charge(ev.ExponentialDraws(what=what, log_weight_shift=epsilon / 2, draws=1))
         rows = self._labelled(task)
         kappa = epsilon / (2 * top)
-        return counting.rule(_guarded(lambda: draw_least(self._noise, counting.costs(rows.points(task.costs)), kappa)))
+        return counting.rule(
+            _guarded(
+                lambda: draw_least(self._noise, counting.costs(rows.points(task.costs)), kappa)
+            )
+        )
 
-    def mistakes(self, task: Task, of: RuleClass, rule: Rule, *, epsilon: int | Fraction) -> tuple[int, Fraction]:
-        """(what the mistakes of a rule cost in all, with discrete Laplace noise; the scale of the noise) (M11)."""
+    def mistakes(
+        self, task: Task, of: RuleClass, rule: Rule, *, epsilon: int | Fraction
+    ) -> tuple[int, Fraction]:
+        """(what the mistakes of a rule cost in all, with discrete Laplace noise; the scale of the
+        noise) (M11).
+        """
         self._check_learning(task, of)
         epsilon, top = checked_epsilon(epsilon), max(task.costs)
         if not of.contains(rule):
@@ -451,7 +604,14 @@ class Meter:
         self._play.charge(ev.DiscreteLaplace(what="mistakes of a rule", scale=scale, l1=top))
         rows = self._labelled(task)
         said = of.predict(rule, rows.bits)
-        return int(task.costs[0] * rows.no[said].sum() + task.costs[1] * rows.yes[~said].sum() + self._noise.laplace(1, scale)[0]), scale
+        return (
+            int(
+                task.costs[0] * rows.no[said].sum()
+                + task.costs[1] * rows.yes[~said].sum()
+                + self._noise.laplace(1, scale)[0]
+            ),
+            scale,
+        )
 
     def argmin(
         self,
@@ -465,28 +625,39 @@ class Meter:
         gap: int = 0,
         public: Points | None = None,
     ) -> Rule:
-        """The rule whose mistakes cost least under noise, found and proved by a solver on the private rows: RSPM (M10).
+        """The rule whose mistakes cost least under noise, found and proved by a solver on the
+        private rows: RSPM (M10).
 
-        CONDITIONAL on the certificate, unless the certifier is our own: a wrong proof that all checks let pass would void the claim.
-        A solve without a proof raises NotCertified and its charge stays; that it failed may itself say something about the rows.
+        CONDITIONAL on the certificate, unless the certifier is our own: a wrong proof that all
+        checks let pass would void the claim. A solve without a proof raises NotCertified and its
+        charge stays; that it failed may itself say something about the rows.
 
         Args:
             task: attributes, label and costs.
             of: the class.
             epsilon: what it costs.
             certifier: who solves, by name or as given.
-            noise_on: the separator set, or features if the class has a width; the latter by default where there is one.
+            noise_on: the separator set, or features if the class has a width; the latter by default
+                where there is one.
             weight: how finely a mistake is divided, so that ties and gaps are cheap.
             gap: by how much, in units of 1/weight of a mistake, a certified rule may miss the best.
-            public: further points with whole costs, in the same units, that come from released values.
+            public: further points with whole costs, in the same units, that come from released
+                values.
         """
         self._check_learning(task, of)
         noisy = perturbation(task, of, checked_epsilon(epsilon), noise_on, weight, gap)
         by = checked_certifier(certifier, of)
         extra = checked_points(public, of)
         check_sums(self.rows, task, noisy.weight)
-        self._play.charge(noisy.event(f"argmin over {of.name} of {of.attributes} attributes, {by.reads}"))
-        rule = solve(noisy, together(self._labelled(task).points(task.costs, noisy.weight), extra), by, self._noise)
+        self._play.charge(
+            noisy.event(f"argmin over {of.name} of {of.attributes} attributes, {by.reads}")
+        )
+        rule = solve(
+            noisy,
+            together(self._labelled(task).points(task.costs, noisy.weight), extra),
+            by,
+            self._noise,
+        )
         if rule is None:
             raise NotCertified(REFUSED)
         return rule
@@ -502,19 +673,29 @@ class Meter:
         weight: int = WEIGHT,
         public: Points | None = None,
     ) -> Rule | None:
-        """The same over random blocks of rows, private even if solves fail as an adversary would like: PRSMA (M12). None is an outcome."""
+        """The same over random blocks of rows, private even if solves fail as an adversary would
+        like: PRSMA (M12). None is an outcome.
+        """
         self._check_learning(task, of)
         by = checked_certifier(certifier, of)
-        if not isinstance(plan, BlockPlan) or plan != plan_blocks(self.rows, plan.epsilon, plan.delta):
-            raise ParameterError("Blocks need a plan for as many rows as the table has; make one with prsma.plan.")
+        if not isinstance(plan, BlockPlan) or plan != plan_blocks(
+            self.rows, plan.epsilon, plan.delta
+        ):
+            raise ParameterError(
+                "Blocks need a plan for as many rows as the table has; make one with prsma.plan."
+            )
         if not plan.block_rows:
-            raise ParameterError(f"{plan.blocks:,} blocks need at least as many rows; the table has {plan.rows:,}.")
+            raise ParameterError(
+                f"{plan.blocks:,} blocks need at least as many rows; the table has {plan.rows:,}."
+            )
         noisy = perturbation(task, of, plan.run_epsilon, noise_on, weight, 0)
         check_sums(self.rows, task, noisy.weight)
         extra = checked_points(public, of)
         what = f"argmin over {of.name} in {plan.blocks:,} blocks, {by.reads}"
         self._play.charge(ev.ApproximateDP(what=what, epsilon=plan.epsilon, delta=plan.delta))
-        return solve_in_blocks(noisy, self._labelled(task), task.costs, extra, plan, by, self._noise)
+        return solve_in_blocks(
+            noisy, self._labelled(task), task.costs, extra, plan, by, self._noise
+        )
 
     def _check_learning(self, task: Task, of: RuleClass) -> None:
         if self.neighbours is not Neighbours.REPLACE_ONE:
@@ -530,7 +711,9 @@ class Meter:
         counts = self._look([table])[0]
         return _guarded(lambda: labelled(task, counts, table.shape))
 
-    def certify(self, parts: Sequence[QueryClass], answers: Sequence[Counts], released_rows: int) -> Certificate:
+    def certify(
+        self, parts: Sequence[QueryClass], answers: Sequence[Counts], released_rows: int
+    ) -> Certificate:
         """A bound on the largest error of released answers, for what was set aside for it (M3).
 
         ``answers`` are counts among ``released_rows`` released rows. Wide marginals stay sparse.
@@ -540,8 +723,16 @@ class Meter:
         if self._certify.events:
             raise BudgetRefused("A release is certified once; its share for that is spent.")
         sigma = round_sigma_up(max(sqrt_up(1 / (2 * self._certify.allowance.rho)), Fraction(1, 4)))
-        self._certify.charge(ev.DiscreteGaussian(what="certify", sigma_squared=sigma**2, l2_squared=1))
-        found = gaps(self._look(parts), answers, rows=rows, answer_rows=int(released_rows), score=MarginalScore.LARGEST)
+        self._certify.charge(
+            ev.DiscreteGaussian(what="certify", sigma_squared=sigma**2, l2_squared=1)
+        )
+        found = gaps(
+            self._look(parts),
+            answers,
+            rows=rows,
+            answer_rows=int(released_rows),
+            score=MarginalScore.LARGEST,
+        )
         noisy = int(found.max()) + int(self._noise.gaussian(1, sigma)[0])
         return certificate(noisy, sigma, rows, self._rows_sigma, sum(part.size for part in parts))
 
@@ -554,7 +745,11 @@ class Meter:
 
     def _look(self, parts: Sequence[QueryClass]) -> list[Counts]:
         source = self._open_source()
-        _guarded(lambda: self._count(source, list(dict.fromkeys(part for part in parts if part not in self._exact))))
+        _guarded(
+            lambda: self._count(
+                source, list(dict.fromkeys(part for part in parts if part not in self._exact))
+            )
+        )
         exact = [self._exact[part] for part in parts]
         if any(counts.cells != part.size for counts, part in zip(exact, parts, strict=True)):
             raise ParameterError("These queries are written for another schema than the table's.")
@@ -562,8 +757,10 @@ class Meter:
 
     def _count(self, source: Source, unseen: Sequence[QueryClass]) -> None:
         tables = [part for part in unseen if isinstance(part, Marginal)]
-        found = source.count([part.positions for part in tables]) if tables else []  # all in one pass over the data
-        while found:  # one at a time, so that the wide form of each table goes as soon as the narrow one is made
+        # all in one pass over the data
+        found = source.count([part.positions for part in tables]) if tables else []
+        # one at a time, so that the wide form of each table goes as soon as the narrow one is made
+        while found:
             self._exact[tables.pop()] = compact(found.pop())
         for part in unseen:
             if part not in self._exact:
@@ -572,7 +769,8 @@ class Meter:
     def _whole(self, share: np.ndarray, multiplier: int) -> np.ndarray:
         """A model's answers as whole rows, inside what counts can be: public arithmetic."""
         top = multiplier * self.rows
-        inside = np.clip(np.nan_to_num(np.asarray(share, np.float64)), 0, 1)  # first: an absurd share times top would overflow
+        # first: an absurd share times top would overflow
+        inside = np.clip(np.nan_to_num(np.asarray(share, np.float64)), 0, 1)
         return np.rint(inside * top).astype(np.int64)
 
     def _open_source(self) -> Source:

@@ -23,7 +23,8 @@ from understudy.errors import ParameterError
 
 DIGIT = 16  # bits a word
 # sigma = SIGMA_STEPS..2*SIGMA_STEPS-1 halvings of a unit below SIGMA_STEPS, whole numbers above: a
-# relative step of at most 1/1024, small enough integers for exact 64-bit arithmetic (PROOFS.md, N3).
+# relative step of at most 1/1024, small enough integers for exact 64-bit arithmetic (PROOFS.md,
+# N3).
 SIGMA_STEPS = 1 << 10
 LARGEST_FAST_SIGMA = 1 << 23
 SMALLEST_FAST_SIGMA = Fraction(1, 4)
@@ -64,7 +65,9 @@ class Noise:
     # ------------------------------------------------------------------ discrete Gaussian
 
     def gaussian(self, size: int, sigma: Fraction) -> np.ndarray:
-        """``size`` independent draws of N_Z(0, sigma^2): P(k) proportional to exp(-k^2 / (2 sigma^2))."""
+        """``size`` independent draws of N_Z(0, sigma^2): P(k) proportional to exp(-k^2 / (2
+        sigma^2)).
+        """
         if sigma <= 0:
             raise ParameterError("Gaussian noise needs a positive sigma.")
         if sigma.denominator == 1 and LARGEST_FAST_SIGMA < sigma <= LARGEST_WIDE_SIGMA:
@@ -82,7 +85,12 @@ class Noise:
         # coin flips of probability 1/e before its exact fate even matters.
         limit = (SAFE_ROOT + shift) // scale - 1
         certain = (limit * scale - shift) ** 2 // divisor
-        return self._run(_gaussian_kernel, size, 40, np.asarray([t, scale, shift, divisor, limit, certain], np.int64))
+        return self._run(
+            _gaussian_kernel,
+            size,
+            40,
+            np.asarray([t, scale, shift, divisor, limit, certain], np.int64),
+        )
 
     def _slow_gaussian(self, variance: Fraction) -> int:
         t = math.isqrt(variance.numerator // variance.denominator) + 1
@@ -92,15 +100,28 @@ class Noise:
                 return y
 
     def above(self, size: int, sigma: Fraction, threshold: int) -> np.ndarray:
-        """Those of ``size`` proposals that are accepted, with the law of N_Z(0, sigma^2) beyond ``threshold`` (PROOFS.md, N7)."""
+        """Those of ``size`` proposals that are accepted, with the law of N_Z(0, sigma^2) beyond
+        ``threshold`` (PROOFS.md, N7).
+        """
         scale = sigma**2 / (threshold + 1)
-        if max(scale.numerator, scale.denominator) >= LARGEST_FAST_SCALE or sigma.numerator > LARGEST_FAST_SIGMA:
+        if (
+            max(scale.numerator, scale.denominator) >= LARGEST_FAST_SCALE
+            or sigma.numerator > LARGEST_FAST_SIGMA
+        ):
             steps = np.asarray([self._slow_step(scale, sigma) for _ in range(size)], np.int64)
         else:
             a, halvings = sigma.numerator, sigma.denominator
             limit = SAFE_ROOT // halvings - 1
             certain = (limit * halvings) ** 2 // (2 * a * a)
-            parameters = [scale.numerator, halvings, 0, 2 * a * a, limit, certain, scale.denominator]
+            parameters = [
+                scale.numerator,
+                halvings,
+                0,
+                2 * a * a,
+                limit,
+                certain,
+                scale.denominator,
+            ]
             steps = self._run(_step_kernel, size, 24, np.asarray(parameters, np.int64))
         return threshold + 1 + steps[steps >= 0]
 
@@ -116,7 +137,9 @@ class Noise:
             raise ParameterError("Laplace noise needs a positive scale.")
         if max(scale.numerator, scale.denominator) >= LARGEST_FAST_SCALE:
             return np.asarray([self._slow_laplace(scale) for _ in range(size)], np.int64)
-        return self._run(_laplace_kernel, size, 24, np.asarray([scale.numerator, scale.denominator, 1], np.int64))
+        return self._run(
+            _laplace_kernel, size, 24, np.asarray([scale.numerator, scale.denominator, 1], np.int64)
+        )
 
     def geometric(self, size: int, scale: Fraction) -> np.ndarray:
         """``size`` independent draws with P(k) proportional to exp(-k / scale), k >= 0."""
@@ -124,7 +147,9 @@ class Noise:
             raise ParameterError("Geometric noise needs a positive scale.")
         if max(scale.numerator, scale.denominator) >= LARGEST_FAST_SCALE:
             return np.asarray([self._slow_geometric(scale) for _ in range(size)], np.int64)
-        return self._run(_laplace_kernel, size, 24, np.asarray([scale.numerator, scale.denominator, 0], np.int64))
+        return self._run(
+            _laplace_kernel, size, 24, np.asarray([scale.numerator, scale.denominator, 0], np.int64)
+        )
 
     def _slow_laplace(self, scale: Fraction) -> int:
         while True:
@@ -157,17 +182,25 @@ class Noise:
 
     # ------------------------------------------------------------------ feeding the kernels
 
-    def _run(self, kernel: Callable[..., None], size: int, words_each: int, parameters: np.ndarray) -> np.ndarray:
+    def _run(
+        self, kernel: Callable[..., None], size: int, words_each: int, parameters: np.ndarray
+    ) -> np.ndarray:
         out = np.empty(size, np.int64)
         state = np.zeros(4, np.int64)  # values done, words used by them, status, unused
         words = np.empty(0, np.uint16)
         while state[0] < size:
-            fresh = np.frombuffer(self._entropy(2 * (words_each * min(int(size - state[0]), 1 << 18) + 4096)), np.uint16)
+            fresh = np.frombuffer(
+                self._entropy(2 * (words_each * min(int(size - state[0]), 1 << 18) + 4096)),
+                np.uint16,
+            )
             words = np.concatenate([words[state[1] :], fresh])
             state[1] = 0
             kernel(words, np.zeros(2, np.int64), out, state, parameters, INVERSE_E)
-            if state[2] == IMPOSSIBLE:  # probability below 10^-200 whatever the data; nothing was released
-                raise RuntimeError("The noise sampler met an event that does not happen; run again.")
+            # probability below 10^-200 whatever the data; nothing was released
+            if state[2] == IMPOSSIBLE:
+                raise RuntimeError(
+                    "The noise sampler met an event that does not happen; run again."
+                )
         return out
 
 
@@ -191,8 +224,11 @@ def sqrt_up(x: Fraction) -> Fraction:
 # ---------------------------------------------------------------------- kernels
 
 EXHAUSTED, IMPOSSIBLE = 1, 2
-ONE, TWO = np.int64(1), np.int64(2)  # a bare 1 is a type of its own, and helpers would be compiled for it again
-WIDEST = 1 << 16  # geometric steps of a wide proposal: as many succeed with probability exp(-65,536), and t times them fits 64 bits
+# a bare 1 is a type of its own, and helpers would be compiled for it again
+ONE, TWO = np.int64(1), np.int64(2)
+# geometric steps of a wide proposal: as many succeed with probability exp(-65,536), and t times
+# them fits 64 bits
+WIDEST = 1 << 16
 
 
 def _inverse_e() -> np.ndarray:
@@ -247,7 +283,9 @@ def _bernoulli_inverse_e(words: np.ndarray, at: np.ndarray, inverse_e: np.ndarra
 
 
 @kernel(borrows=True, inner=True)
-def _bernoulli_exp_fraction(words: np.ndarray, at: np.ndarray, numerator: int, divisor: int) -> bool:
+def _bernoulli_exp_fraction(
+    words: np.ndarray, at: np.ndarray, numerator: int, divisor: int
+) -> bool:
     """True with probability exp(-numerator/divisor), for 0 <= numerator <= divisor < 2^47."""
     k = ONE
     while at[1] == 0:
@@ -273,7 +311,9 @@ def _below(words: np.ndarray, at: np.ndarray, bound: int) -> int:
 
 
 @kernel(borrows=True, inner=True, inline="always")
-def _geometric_value(words: np.ndarray, at: np.ndarray, t: int, s: int, inverse_e: np.ndarray) -> int:
+def _geometric_value(
+    words: np.ndarray, at: np.ndarray, t: int, s: int, inverse_e: np.ndarray
+) -> int:
     """P(y) proportional to exp(-y s/t), y >= 0."""
     while at[1] == 0:
         u = _below(words, at, t)
@@ -298,7 +338,9 @@ def _laplace_value(words: np.ndarray, at: np.ndarray, t: int, s: int, inverse_e:
 
 
 @kernel(borrows=True, inner=True, inline="always")
-def _gaussian_accepts(words: np.ndarray, at: np.ndarray, size: int, p: np.ndarray, inverse_e: np.ndarray) -> bool:
+def _gaussian_accepts(
+    words: np.ndarray, at: np.ndarray, size: int, p: np.ndarray, inverse_e: np.ndarray
+) -> bool:
     """True with probability exp(-(size*scale - shift)^2 / divisor)."""
     scale, shift, divisor, limit, certain = p[1], p[2], p[3], p[4], p[5]
     if size > limit:
@@ -316,7 +358,14 @@ def _gaussian_accepts(words: np.ndarray, at: np.ndarray, size: int, p: np.ndarra
 
 
 @kernel(borrows=True)
-def _gaussian_kernel(words: np.ndarray, at: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
+def _gaussian_kernel(
+    words: np.ndarray,
+    at: np.ndarray,
+    out: np.ndarray,
+    state: np.ndarray,
+    p: np.ndarray,
+    inverse_e: np.ndarray,
+) -> None:
     while state[0] < len(out):
         while at[1] == 0:
             y = _laplace_value(words, at, p[0], ONE, inverse_e)
@@ -330,8 +379,9 @@ def _gaussian_kernel(words: np.ndarray, at: np.ndarray, out: np.ndarray, state: 
         state[1] = at[0]
 
 
-# Whole sigma = t beyond what can be squared in 64 bits. With |Y| = u + t*v the exponent (|Y| - t)^2 / (2 t^2) falls apart into
-# pieces whose coins have denominators of at most t: nothing is ever squared (PROOFS.md, N3).
+# Whole sigma = t beyond what can be squared in 64 bits. With |Y| = u + t*v the exponent (|Y| - t)^2
+# / (2 t^2) falls apart into pieces whose coins have denominators of at most t: nothing is ever
+# squared (PROOFS.md, N3).
 
 
 @kernel(borrows=True, inner=True)
@@ -347,12 +397,16 @@ def _below_wide(words: np.ndarray, at: np.ndarray, bound: int) -> int:
 
 
 @kernel(borrows=True, inner=True)
-def _bernoulli_exp_half_square(words: np.ndarray, at: np.ndarray, numerator: int, divisor: int) -> bool:
+def _bernoulli_exp_half_square(
+    words: np.ndarray, at: np.ndarray, numerator: int, divisor: int
+) -> bool:
     """True with probability exp(-(numerator/divisor)^2 / 2), for 0 <= numerator <= divisor < 2^47."""
     k = ONE
     while at[1] == 0:
         if not (
-            _bernoulli(words, at, numerator, divisor) and _bernoulli(words, at, numerator, divisor) and _bernoulli(words, at, ONE, TWO)
+            _bernoulli(words, at, numerator, divisor)
+            and _bernoulli(words, at, numerator, divisor)
+            and _bernoulli(words, at, ONE, TWO)
         ):
             break
         if k > 1 and not _bernoulli(words, at, ONE, k):
@@ -377,7 +431,12 @@ def _wide_gaussian_accepts(words: np.ndarray, at: np.ndarray, u: int, v: int, t:
 
 @kernel(borrows=True)
 def _wide_gaussian_kernel(
-    words: np.ndarray, at: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray
+    words: np.ndarray,
+    at: np.ndarray,
+    out: np.ndarray,
+    state: np.ndarray,
+    p: np.ndarray,
+    inverse_e: np.ndarray,
 ) -> None:
     t = p[0]
     while state[0] < len(out):
@@ -407,10 +466,21 @@ def _wide_gaussian_kernel(
 
 
 @kernel(borrows=True)
-def _laplace_kernel(words: np.ndarray, at: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
+def _laplace_kernel(
+    words: np.ndarray,
+    at: np.ndarray,
+    out: np.ndarray,
+    state: np.ndarray,
+    p: np.ndarray,
+    inverse_e: np.ndarray,
+) -> None:
     """Of either sign if p[2] is set, of none otherwise."""
     while state[0] < len(out):
-        y = _laplace_value(words, at, p[0], p[1], inverse_e) if p[2] else _geometric_value(words, at, p[0], p[1], inverse_e)
+        y = (
+            _laplace_value(words, at, p[0], p[1], inverse_e)
+            if p[2]
+            else _geometric_value(words, at, p[0], p[1], inverse_e)
+        )
         if at[1] != 0:
             state[2] = at[1]
             return
@@ -420,7 +490,14 @@ def _laplace_kernel(words: np.ndarray, at: np.ndarray, out: np.ndarray, state: n
 
 
 @kernel(borrows=True)
-def _step_kernel(words: np.ndarray, at: np.ndarray, out: np.ndarray, state: np.ndarray, p: np.ndarray, inverse_e: np.ndarray) -> None:
+def _step_kernel(
+    words: np.ndarray,
+    at: np.ndarray,
+    out: np.ndarray,
+    state: np.ndarray,
+    p: np.ndarray,
+    inverse_e: np.ndarray,
+) -> None:
     """Proposed steps beyond a threshold; -1 for those that are not accepted."""
     while state[0] < len(out):
         y = _geometric_value(words, at, p[0], p[6], inverse_e)

@@ -1,6 +1,8 @@
-"""Which ledgers were charged for which files: kept for each user, so that another name of a file does not hide what was spent on it.
+"""Which ledgers were charged for which files: kept for each user, so that another name of a file
+does not hide what was spent on it.
 
-A file is known by its device and inode, and by the path under which it was met. Nothing of what it holds is kept, no hash and no size:
+A file is known by its device and inode, and by the path under which it was met. Nothing of what it
+holds is kept, no hash and no size:
 either would let a reader test guesses of a cell.
 """
 
@@ -22,12 +24,14 @@ from understudy.privacy.locking import lock, sync, sync_folder
 
 Say = Callable[[str], None]
 UNPROTECTED = (
-    "The folder {!r} cannot be used ({}), so it cannot be kept there which ledger belongs to which file: a limit may not be found "
-    f"when a file is released under another name. Set {STATE} to a folder that you can write to."
+    "The folder {!r} cannot be used ({}), so it cannot be kept there which ledger belongs to"
+    f" which file: a limit may not be found when a file is released under another name. Set {STATE}"
+    " to a folder that you can write to."
 )
 DAMAGED = (
-    "{} lines of {!r} could not be read and were set aside in {!r}. The ledgers themselves are not touched; one that lies in another "
-    "folder than its file is found again after the next release that names it (--ledger)."
+    "{} lines of {!r} could not be read and were set aside in {!r}. The ledgers themselves are not"
+    " touched; one that lies in another folder than its file is found again after the next release"
+    " that names it (--ledger)."
 )
 
 
@@ -62,7 +66,9 @@ class FileId:
 
 @dataclass(frozen=True)
 class Known:
-    """A ledger that was charged for a file; or, ``apart``, one that somebody said is not the file's."""
+    """A ledger that was charged for a file; or, ``apart``, one that somebody said is not the
+    file's.
+    """
 
     file: FileId
     ledger: str
@@ -89,7 +95,10 @@ class Registry:
         """Write it down, whole or not at all."""
         if self.path is None or not self.changed:
             return
-        lines = [json.dumps({**one.file.to_dict(), "ledger": one.ledger, "apart": one.apart}) + "\n" for one in self.entries]
+        lines = [
+            json.dumps({**one.file.to_dict(), "ledger": one.ledger, "apart": one.apart}) + "\n"
+            for one in self.entries
+        ]
         try:
             _replace(self.path, "".join(lines))
             self.changed = False
@@ -99,7 +108,9 @@ class Registry:
 
 @contextlib.contextmanager
 def opened(say: Say) -> Iterator[Registry]:
-    """The registry, locked; an empty one that is never saved, and a sentence, where there is no place for it."""
+    """The registry, locked; an empty one that is never saved, and a sentence, where there is no
+    place for it.
+    """
     fd = -1
     try:
         path: Path | None = None
@@ -121,7 +132,9 @@ def opened(say: Say) -> Iterator[Registry]:
 
 
 def learn_beside(ledger: Path) -> None:
-    """Keep that a ledger is that of the file that it lies beside; a release says it where that cannot be kept."""
+    """Keep that a ledger is that of the file that it lies beside; a release says it where that
+    cannot be kept.
+    """
     with contextlib.suppress(OSError):
         if ledger.name.endswith(ENDING):
             file = FileId.of(str(ledger)[: -len(ENDING)])
@@ -135,7 +148,9 @@ def _in_silence(sentence: str) -> None:
 
 
 def _share(fd: int, folder: Path) -> None:
-    """A file of a folder that a group may write to is the group's too; any other is its owner's alone."""
+    """A file of a folder that a group may write to is the group's too; any other is its owner's
+    alone.
+    """
     if hasattr(os, "fchmod") and folder.stat().st_mode & stat.S_IWGRP:
         with contextlib.suppress(OSError):  # somebody else of the group made it, and has done it
             os.fchmod(fd, 0o660)
@@ -155,7 +170,9 @@ def _read(place: Path, path: Path | None, say: Say) -> Registry:
     for line in lines:
         try:
             entry = json.loads(line)
-            registry.entries[Known(FileId.from_dict(entry), os.fspath(entry["ledger"]), entry["apart"] is True)] = None
+            registry.entries[
+                Known(FileId.from_dict(entry), os.fspath(entry["ledger"]), entry["apart"] is True)
+            ] = None
         except (ValueError, KeyError, TypeError, RecursionError):
             wrong.append(line)
     if wrong and path is not None:
@@ -196,7 +213,8 @@ ENDING = ".ledger.jsonl"
 
 
 def known_in(folder: str) -> list[Known]:
-    """What the ledgers of a folder say about files, for a registry that was lost or is somebody else's.
+    """What the ledgers of a folder say about files, for a registry that was lost or is somebody
+    else's.
 
     Read without a lock and without checking: what is found here is only opened, and checked then.
     """
@@ -204,7 +222,8 @@ def known_in(folder: str) -> list[Known]:
     with contextlib.suppress(OSError):
         for ledger in sorted(Path(folder).glob(f"*{ENDING}")):
             with contextlib.suppress(OSError):
-                found.append(Known(FileId.of(str(ledger)[: -len(ENDING)]), str(ledger)))  # beside its file, which may have more names
+                # beside its file, which may have more names
+                found.append(Known(FileId.of(str(ledger)[: -len(ENDING)]), str(ledger)))
             with contextlib.suppress(OSError):
                 if stat.S_ISREG(ledger.stat().st_mode):
                     found.extend(Known(file, str(ledger)) for file in _told(ledger.read_bytes()))
@@ -214,5 +233,7 @@ def known_in(folder: str) -> list[Known]:
 def _told(data: bytes) -> Iterator[FileId]:
     for line in data.splitlines():
         if b'"files":' in line:
-            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            with contextlib.suppress(
+                ValueError, KeyError, TypeError, AttributeError, RecursionError
+            ):
                 yield from [FileId.from_dict(file) for file in json.loads(line)["body"]["files"]]

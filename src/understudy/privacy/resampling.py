@@ -1,8 +1,10 @@
-"""What it costs to keep or replace drawn queries instead of drawing all of them anew (PROOFS.md, M9).
+"""What it costs to keep or replace drawn queries instead of drawing all of them anew (PROOFS.md,
+M9).
 
-A slot holds a query. It is kept with probability p = exp(-x), where x moves by at most ``kappa`` between neighbours and is at least
-``gamma``, and is otherwise replaced by a draw whose log-weights move by at most ``shift``. The cost of that is a Renyi curve: the coin
-is nearly free and the draw is rare, but the worst case of a zCDP bound knows nothing of rarity.
+A slot holds a query. It is kept with probability p = exp(-x), where x moves by at most ``kappa``
+between neighbours and is at least ``gamma``, and is otherwise replaced by a draw whose log-weights
+move by at most ``shift``. The cost of that is a Renyi curve: the coin is nearly free and the draw
+is rare, but the worst case of a zCDP bound knows nothing of rarity.
 """
 
 from __future__ import annotations
@@ -16,30 +18,43 @@ from understudy.privacy.accountant import ORDERS
 from understudy.privacy.budget import DIGITS
 from understudy.privacy.exponential import TABLE_ERROR
 
-SLACK = Decimal(10) ** -40  # a few dozen operations of DIGITS digits, some of which lose a dozen by cancelling
-SHOWN = Context(prec=9, rounding=ROUND_CEILING)  # short numbers for the manifest, a billionth too large
+# a few dozen operations of DIGITS digits, some of which lose a dozen by cancelling
+SLACK = Decimal(10) ** -40
+# short numbers for the manifest, a billionth too large
+SHOWN = Context(prec=9, rounding=ROUND_CEILING)
 HOPELESS = 10_000  # an exponent beyond this: another bound is smaller
 
 
 def milestone(records: int) -> int:
-    """The number of records that a round is priced for: rounded up to six binary digits, so that many rounds share one curve."""
+    """The number of records that a round is priced for: rounded up to six binary digits, so that
+    many rounds share one curve.
+    """
     unit = 1 << max(0, records.bit_length() - 6)
     return -(-records // unit) * unit
 
 
-def resampling(*, slots: int, kappa: Fraction, gamma: Fraction, rows: int, records: int, of: int) -> ev.RenyiCurve:
-    """What one round of ``slots`` slots is charged, after so many records, over ``rows`` rows and ``of`` queries."""
+def resampling(
+    *, slots: int, kappa: Fraction, gamma: Fraction, rows: int, records: int, of: int
+) -> ev.RenyiCurve:
+    """What one round of ``slots`` slots is charged, after so many records, over ``rows`` rows and
+    ``of`` queries.
+    """
     slot = (kappa, gamma, gamma + 2 * kappa * rows, kappa * milestone(records) + TABLE_ERROR)
-    curve, rho = tuple(slots * r for r in _slot_curve(*slot)), slots * slot_rho(kappa, gamma, slot[-1])
+    curve = tuple(slots * r for r in _slot_curve(*slot))
+    rho = slots * slot_rho(kappa, gamma, slot[-1])
     return ev.RenyiCurve(what=f"resample {slots:,} of {of:,}", curve=curve, rho=rho)
 
 
 @lru_cache(maxsize=4096)
-def _slot_curve(kappa: Fraction, gamma: Fraction, furthest: Fraction, shift: Fraction) -> tuple[Fraction, ...]:
+def _slot_curve(
+    kappa: Fraction, gamma: Fraction, furthest: Fraction, shift: Fraction
+) -> tuple[Fraction, ...]:
     return tuple(slot_cost(order, kappa, gamma, furthest, shift) for order in ORDERS)
 
 
-def slot_cost(order: Fraction, kappa: Fraction, gamma: Fraction, furthest: Fraction, shift: Fraction) -> Fraction:
+def slot_cost(
+    order: Fraction, kappa: Fraction, gamma: Fraction, furthest: Fraction, shift: Fraction
+) -> Fraction:
     """The Renyi divergence of one slot at one order, rounded up; no x exceeds ``furthest``."""
     with localcontext(Context(prec=DIGITS)) as ctx:
         a, k, g, c = (as_decimal(x, ctx) for x in (order, kappa, gamma, shift))
@@ -53,14 +68,19 @@ def slot_cost(order: Fraction, kappa: Fraction, gamma: Fraction, furthest: Fract
         if (a + 1) * reach + fresh < HOPELESS:
             coin = a / 2 * k**2 * ((a + 1) * reach).exp() / replaced
             often = 1 - (-as_decimal(furthest, ctx)).exp()
-            bounds.append(coin + (1 + often * ((a - 1) * reach).exp() * (fresh.exp() - 1)).ln() / (a - 1))
+            bounds.append(
+                coin + (1 + often * ((a - 1) * reach).exp() * (fresh.exp() - 1)).ln() / (a - 1)
+            )
         return shown_up(min(bounds))
 
 
 def slot_rho(kappa: Fraction, gamma: Fraction, shift: Fraction) -> Fraction:
     """A zCDP bound for the same: the coin's bounded range, and a draw every time."""
     with localcontext(Context(prec=DIGITS)) as ctx:
-        return shown_up(as_decimal(kappa, ctx) ** 2 / (8 * _replaced_at_least(gamma, ctx) ** 2) + as_decimal(shift, ctx) ** 2 / 2)
+        return shown_up(
+            as_decimal(kappa, ctx) ** 2 / (8 * _replaced_at_least(gamma, ctx) ** 2)
+            + as_decimal(shift, ctx) ** 2 / 2
+        )
 
 
 def _replaced_at_least(gamma: Fraction, ctx: Context) -> Decimal:

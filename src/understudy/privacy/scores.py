@@ -1,4 +1,6 @@
-"""How wrong a model is on whole marginals, in whole rows: the scores that a marginal is selected by (PROOFS.md, M4)."""
+"""How wrong a model is on whole marginals, in whole rows: the scores that a marginal is selected by
+(PROOFS.md, M4).
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,11 @@ from understudy.compiled import kernel
 from understudy.queries.base import Neighbours
 from understudy.tally import Counts
 
-# An answer below LOOKUP is turned into rows by a small table: 64-bit division is the slowest thing a kernel could do per cell.
+# An answer below LOOKUP is turned into rows by a small table: 64-bit division is the slowest thing
+# a kernel could do per cell.
 LOOKUP = 1 << 16
-# One cell's share of a total, and a total, are cut here: nothing wraps in 64 bits, whatever the counts and answers.
+# One cell's share of a total, and a total, are cut here: nothing wraps in 64 bits, whatever the
+# counts and answers.
 MOST_GAP = np.int64(1 << 41)
 MOST_TOTAL = np.int64(1 << 62)
 BLOCK_CELLS = 1 << 12
@@ -43,9 +47,13 @@ def gaps(
     score: MarginalScore,
     floors: Sequence[int] | None = None,
 ) -> np.ndarray:
-    """The score of each pair of tables; answers among ``answer_rows`` rows are first rounded to ``rows`` rows."""
+    """The score of each pair of tables; answers among ``answer_rows`` rows are first rounded to
+    ``rows`` rows.
+    """
     scale = np.asarray([rows, answer_rows], np.int64)
-    whole = (2 * rows * np.arange(min(answer_rows + 1, LOOKUP), dtype=np.int64) + answer_rows) // (2 * answer_rows)
+    whole = (2 * rows * np.arange(min(answer_rows + 1, LOOKUP), dtype=np.int64) + answer_rows) // (
+        2 * answer_rows
+    )
     found = np.empty(len(exact), np.int64)
     busy = sum(len(c.values) for c in exact) >= WORTH_THREADS
     workers = min(MOST_THREADS, os.cpu_count() or 1, len(exact)) if busy else 1
@@ -71,7 +79,9 @@ def compact(counts: Counts) -> Counts:
     return counts
 
 
-def _compare(exact: Counts, answer: Counts, whole: np.ndarray, scale: np.ndarray, floor: int) -> tuple[int, int]:
+def _compare(
+    exact: Counts, answer: Counts, whole: np.ndarray, scale: np.ndarray, floor: int
+) -> tuple[int, int]:
     if exact.keys is None and answer.keys is None:
         return _dense_gaps(exact.values, answer.values, whole, scale, floor)
     # Cells occupied in neither table have no error, and a floor only lowers it.
@@ -87,15 +97,21 @@ def _occupied(counts: Counts) -> tuple[np.ndarray, np.ndarray]:
 
 @kernel(borrows=True, inner=True, inline="always")
 def _in_rows(count: int, whole: np.ndarray, scale: np.ndarray) -> int:
-    """round(rows * count / answer_rows), halves up; a count outside 0..answer_rows is taken for the nearer end."""
-    place = np.uint64(count)  # a negative count is far beyond the end; an unsigned index costs no test for counting from the back
+    """round(rows * count / answer_rows), halves up; a count outside 0..answer_rows is taken for the
+    nearer end.
+    """
+    # a negative count is far beyond the end; an unsigned index costs no test for counting from the
+    # back
+    place = np.uint64(count)
     if place < np.uint64(len(whole)):
         return whole[place]
     return (2 * scale[0] * min(max(count, 0), scale[1]) + scale[1]) // (2 * scale[1])
 
 
 @kernel(borrows=True)
-def _dense_gaps(exact: np.ndarray, answer: np.ndarray, whole: np.ndarray, scale: np.ndarray, floor: int) -> tuple[int, int]:
+def _dense_gaps(
+    exact: np.ndarray, answer: np.ndarray, whole: np.ndarray, scale: np.ndarray, floor: int
+) -> tuple[int, int]:
     """(largest, total) over the cells of two tables of any integer type."""
     largest, total = np.int64(0), np.int64(0)
     for start in range(0, len(exact), BLOCK_CELLS):
@@ -110,7 +126,13 @@ def _dense_gaps(exact: np.ndarray, answer: np.ndarray, whole: np.ndarray, scale:
 
 @kernel(borrows=True)
 def _sparse_gaps(
-    keys: np.ndarray, exact: np.ndarray, answer_keys: np.ndarray, answer: np.ndarray, whole: np.ndarray, scale: np.ndarray, floor: int
+    keys: np.ndarray,
+    exact: np.ndarray,
+    answer_keys: np.ndarray,
+    answer: np.ndarray,
+    whole: np.ndarray,
+    scale: np.ndarray,
+    floor: int,
 ) -> tuple[int, int]:
     """The same for two lists of occupied cells, both rising: one walk along them."""
     largest, total = np.int64(0), np.int64(0)

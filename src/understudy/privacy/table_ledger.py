@@ -1,7 +1,8 @@
-"""The ledgers of a table in files, charged as one: beside it, beside each of its files, and those that were charged for one of them before.
+"""The ledgers of a table in files, charged as one: beside it, beside each of its files, and those
+that were charged for one of them before.
 
-Another name of a file is the same file: a hard link, a link, a rename, a glob. What decides is device and inode, and the path under which
-a file was known; ``docs/ledger.md`` has the cases.
+Another name of a file is the same file: a hard link, a link, a rename, a glob. What decides is
+device and inode, and the path under which a file was known; ``docs/ledger.md`` has the cases.
 """
 
 from __future__ import annotations
@@ -27,18 +28,19 @@ from understudy.sources.files import expand
 
 Places = dict[Path, list[FileId]]  # ledgers, and the files that each is for
 DOUBT = (
-    "{!r} is by its inode the file that was {!r} when {!r} was charged for it, and another file has that name now; nothing was charged. "
-    "If it still holds those people, say so with --ledger (in Python ledger=) and that ledger. "
-    "If it is another table, say so once with 'understudy budget FILE --new-table'."
+    "{!r} is by its inode the file that was {!r} when {!r} was charged for it, and another file has"
+    " that name now; nothing was charged. If it still holds those people, say so with --ledger (in"
+    " Python ledger=) and that ledger. If it is another table, say so once with 'understudy budget"
+    " FILE --new-table'."
 )
 GONE = (
-    "{!r} had a ledger {!r} when it was {!r}, which is not there any more: neither what it counted nor its limit is kept to. "
-    "Put it back, or name it with --ledger (in Python ledger=). "
-    "If it is gone for good, say so once with 'understudy budget FILE --new-table'."
+    "{!r} had a ledger {!r} when it was {!r}, which is not there any more: neither what it counted"
+    " nor its limit is kept to. Put it back, or name it with --ledger (in Python ledger=). If it is"
+    " gone for good, say so once with 'understudy budget FILE --new-table'."
 )
 RENAMED = (
-    "{!r} is by its inode the file that was {!r}, which is not there any more, so its ledger {!r} counts. "
-    "If it is another table, say so once with 'understudy budget FILE --new-table'."
+    "{!r} is by its inode the file that was {!r}, which is not there any more, so its ledger {!r}"
+    " counts. If it is another table, say so once with 'understudy budget FILE --new-table'."
 )
 
 
@@ -52,9 +54,14 @@ class TableLedger:
         say: told in a sentence what cannot be kept.
     """
 
-    def __init__(self, origin: str | Path, files: Sequence[str | Path], given: Ledger | None, say: Say) -> None:
+    def __init__(
+        self, origin: str | Path, files: Sequence[str | Path], given: Ledger | None, say: Say
+    ) -> None:
         if isinstance(given, TableLedger):
-            raise ParameterError("The ledgers of a table in files are found without being given; give none, or the path of one.")
+            raise ParameterError(
+                "The ledgers of a table in files are found without being given; give none, or the"
+                " path of one."
+            )
         self._own, self._is_file = FileLedger.beside(origin), os.path.exists(origin)
         self._origin, self._given, self._say = str(origin), given, say
         self._files = _identify(files)
@@ -62,9 +69,14 @@ class TableLedger:
 
     @classmethod
     def at(cls, path: str | Path, say: Say) -> TableLedger:
-        """The ledgers of the files that a path or glob names; a glob may name none, and has a ledger all the same."""
+        """The ledgers of the files that a path or glob names; a glob may name none, and has a
+        ledger all the same.
+        """
         if os.path.isdir(path):
-            raise ParameterError(f"{str(path)!r} is a folder; give a file, or a glob such as {os.path.join(path, '*.csv')!r}.")
+            raise ParameterError(
+                f"{str(path)!r} is a folder; give a file, or a glob such as"
+                f" {os.path.join(path, '*.csv')!r}."
+            )
         try:
             files = expand(path)
         except SourceError:
@@ -80,7 +92,8 @@ class TableLedger:
         """Charge every ledger of the table, or raise and charge none."""
         total_cost(events)  # refuses unknown events before a file is touched
         foreign = None if isinstance(self._given, FileLedger) else self._given
-        # The registry stays locked until the charge is written: nobody finds these files without their ledgers meanwhile.
+        # The registry stays locked until the charge is written: nobody finds these files without
+        # their ledgers meanwhile.
         with opened(self._say) as registry:
             asked, known = self._places(registry)
             if not (asked or known):
@@ -88,25 +101,34 @@ class TableLedger:
                 self._charged = [(foreign, foreign.reserve(label, events, neighbours))]
                 return self._charged[0][1]
             places = {**known, **asked}
-            _check_limits([path for path in places if _is_there(path)], len(places), events, neighbours)
+            _check_limits(
+                [path for path in places if _is_there(path)], len(places), events, neighbours
+            )
             with locked([*asked, *known], create=True) as chains:
                 chains = self._chosen(chains, asked, neighbours)
                 check_charge(chains, events, neighbours)
                 files = [places[chain.path] for chain in chains]
-                self._learn(registry, {chain.path: own for chain, own in zip(chains, files, strict=True)})
+                self._learn(
+                    registry, {chain.path: own for chain, own in zip(chains, files, strict=True)}
+                )
                 elsewhere: list[tuple[Ledger, int]] = []
                 if foreign is not None:
                     with holding(chain.path for chain in chains):
                         elsewhere.append((foreign, foreign.reserve(label, events, neighbours)))
-                numbers = write_charge(chains, label, events, neighbours, files, elsewhere=bool(elsewhere))
-        here = [(FileLedger(chain.path), number) for chain, number in zip(chains, numbers, strict=True)]
+                numbers = write_charge(
+                    chains, label, events, neighbours, files, elsewhere=bool(elsewhere)
+                )
+        here = [
+            (FileLedger(chain.path), number) for chain, number in zip(chains, numbers, strict=True)
+        ]
         self._charged = [*elsewhere, *here]
         return self._charged[0][1]
 
     def note(self, text: str, charge: int | None = None) -> None:
         """Write a remark beside the charge, in every ledger that has it."""
         for ledger, number in self._charged:
-            with contextlib.suppress(UnderstudyError):  # it changes no total, and the next ledger may take it
+            # it changes no total, and the next ledger may take it
+            with contextlib.suppress(UnderstudyError):
                 ledger.note(text, number)
 
     def ledgers(self) -> list[FileLedger]:
@@ -134,12 +156,21 @@ class TableLedger:
         """Say that these files are another table than the one that their inodes were known for."""
         with opened(self._say) as registry:
             if registry.path is None:
-                raise ParameterError("That cannot be kept, because there is no folder to keep it in; nothing was changed.")
+                raise ParameterError(
+                    "That cannot be kept, because there is no folder to keep it in; nothing was"
+                    " changed."
+                )
             index = _Index(self._all_known(registry), self._files)
             met = [(file, one) for file in self._files for one in index.of(file)]
-            others = {(one.ledger, file) for file, one in met if _is_there(one.ledger) and _may_be_another(file, one)}
+            others = {
+                (one.ledger, file)
+                for file, one in met
+                if _is_there(one.ledger) and _may_be_another(file, one)
+            }
             for ledger, file in sorted(others, key=str):
-                FileLedger(ledger).note(f"{file.path} was said to be another table than this ledger's")
+                FileLedger(ledger).note(
+                    f"{file.path} was said to be another table than this ledger's"
+                )
                 registry.learn(Known(file, ledger, apart=True))
             for _, one in met:
                 if not _is_there(one.ledger):
@@ -153,11 +184,17 @@ class TableLedger:
             return self._own
         if len(known) > 1:
             names = ", ".join(repr(str(path)) for path in known)
-            raise ParameterError(f"{self._origin!r} has several ledgers; name the one that is meant: {names}.")
+            raise ParameterError(
+                f"{self._origin!r} has several ledgers; name the one that is meant: {names}."
+            )
         return FileLedger(next(iter(known)))
 
-    def _chosen(self, chains: list[Chain], asked: Collection[Path], neighbours: Neighbours) -> list[Chain]:
-        """What is asked for, and of what is known: those with a limit; without one, unless another was given or it cannot count this."""
+    def _chosen(
+        self, chains: list[Chain], asked: Collection[Path], neighbours: Neighbours
+    ) -> list[Chain]:
+        """What is asked for, and of what is known: those with a limit; without one, unless another
+        was given or it cannot count this.
+        """
         chosen = []
         for chain in chains:
             state = statement(chain)
@@ -171,9 +208,15 @@ class TableLedger:
         known, doubts = self._find(registry)
         registry.save(self._say)  # whatever becomes of the request
         if self._given is None:
-            asked = {} if self._is_file and known and self._own.path not in known else {self._own.path: list(self._files)}
+            asked = (
+                {}
+                if self._is_file and known and self._own.path not in known
+                else {self._own.path: list(self._files)}
+            )
         else:
-            asked = {self._given.path: list(self._files)} if isinstance(self._given, FileLedger) else {}
+            asked = (
+                {self._given.path: list(self._files)} if isinstance(self._given, FileLedger) else {}
+            )
         for file, one in doubts:
             if any(_is_same(path, one.ledger) for path in (*asked, *known)):
                 continue
@@ -192,11 +235,13 @@ class TableLedger:
             for ledger in ledgers:  # one that was made before there was a registry
                 registry.learn(Known(file, os.path.realpath(ledger)))
             for one in index.of(file):
-                there, apart = _is_there(one.ledger), Known(file, one.ledger, apart=True) in registry.entries
+                there = _is_there(one.ledger)
+                apart = Known(file, one.ledger, apart=True) in registry.entries
                 if apart and _may_be_another(file, one):
                     continue
                 if not there:
-                    if not _is_there(one.file.path):  # deleted with its ledger, and the inode is used again; or both were moved
+                    # deleted with its ledger, and the inode is used again; or both were moved
+                    if not _is_there(one.file.path):
                         registry.forget(one)
                     self._say(GONE.format(file.path, one.ledger, one.file.path))
                 elif not _may_be_another(file, one):
@@ -224,11 +269,19 @@ class TableLedger:
         registry.save(self._say)
 
 
-def _check_limits(there: list[Path], of: int, events: tuple[ev.Event, ...], neighbours: Neighbours) -> None:
-    """Refuse before a ledger is made that would stay behind empty. What decides is asked again once all are locked."""
+def _check_limits(
+    there: list[Path], of: int, events: tuple[ev.Event, ...], neighbours: Neighbours
+) -> None:
+    """Refuse before a ledger is made that would stay behind empty. What decides is asked again once
+    all are locked.
+    """
     if 0 < len(there) < of:
         with locked(there, create=False) as chains:
-            check_charge([chain for chain in chains if statement(chain).limit is not None], events, neighbours)
+            check_charge(
+                [chain for chain in chains if statement(chain).limit is not None],
+                events,
+                neighbours,
+            )
 
 
 class _Index:
@@ -256,13 +309,20 @@ def _identify(files: Sequence[str | Path]) -> tuple[FileId, ...]:
         raise SourceError("A file of the table is not there any more; check the path.") from None
     inodes = [(file.device, file.inode) for file in found if file.inode]
     if len(set(inodes)) < len(inodes):
-        raise SourceError("Two of the files are one file under two names, and its rows would count twice; give a glob that names it once.")
+        raise SourceError(
+            "Two of the files are one file under two names, and its rows would count twice; give a"
+            " glob that names it once."
+        )
     return found
 
 
 def _may_be_another(file: FileId, one: Known) -> bool:
-    """Whether a file may only have the inode of what a ledger was charged for: neither its path, nor a path that is still its name."""
-    return one.file.path != file.path and not any(now.is_same_file(file) for now in _now(one.file.path))
+    """Whether a file may only have the inode of what a ledger was charged for: neither its path,
+    nor a path that is still its name.
+    """
+    return one.file.path != file.path and not any(
+        now.is_same_file(file) for now in _now(one.file.path)
+    )
 
 
 def _now(path: str) -> list[FileId]:

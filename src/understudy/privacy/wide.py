@@ -1,8 +1,9 @@
-"""A noisy table with far more cells than rows: noise on every cell, and only what exceeds a public threshold is kept.
+"""A noisy table with far more cells than rows: noise on every cell, and only what exceeds a public
+threshold is kept.
 
-Dropping small noisy counts is post-processing, so the kept ones may be drawn directly: noise on each
-occupied cell; of the empty ones, how many exceed the threshold, which, and by how much. The law is that of noising
-all cells (PROOFS.md, N6 and N7); memory is that of what is kept.
+Dropping small noisy counts is post-processing, so the kept ones may be drawn directly: noise on
+each occupied cell; of the empty ones, how many exceed the threshold, which, and by how much. The
+law is that of noising all cells (PROOFS.md, N6 and N7); memory is that of what is kept.
 """
 
 from __future__ import annotations
@@ -18,21 +19,28 @@ from understudy.privacy.binomial import binomial
 from understudy.privacy.noise import Noise
 from understudy.tally import DENSE_CELLS, Counts
 
-SUMMED_SIGMA = 1024  # up to this sigma tails are summed; beyond, the integral is right to a millionth
+# up to this sigma tails are summed; beyond, the integral is right to a millionth
+SUMMED_SIGMA = 1024
 
 
 def tail(sigma: Fraction, threshold: int) -> float:
-    """P(N_Z(0, sigma^2) > threshold), in floating point: for public rules and plausibility, never for drawing."""
+    """P(N_Z(0, sigma^2) > threshold), in floating point: for public rules and plausibility, never
+    for drawing.
+    """
     s = float(sigma)
     if sigma > SUMMED_SIGMA:
         return math.erfc((threshold + 0.5) / (s * math.sqrt(2))) / 2
     reach = math.ceil(12 * s) + 12
-    beyond = np.exp(-(np.arange(threshold + 1, threshold + reach, dtype=np.float64) ** 2) / (2 * s * s)).sum()
+    beyond = np.exp(
+        -(np.arange(threshold + 1, threshold + reach, dtype=np.float64) ** 2) / (2 * s * s)
+    ).sum()
     return float(beyond / (1 + 2 * np.exp(-(np.arange(1, reach) ** 2) / (2 * s * s)).sum()))
 
 
 def threshold_for(cells: int, sigma: Fraction, kept: int) -> int:
-    """The smallest threshold, at least 0, that at most ``kept`` of so many empty cells exceed on average: a public rule."""
+    """The smallest threshold, at least 0, that at most ``kept`` of so many empty cells exceed on
+    average: a public rule.
+    """
     low, high = 0, 40 * math.ceil(sigma)
     while low < high:
         middle = (low + high) // 2
@@ -40,7 +48,9 @@ def threshold_for(cells: int, sigma: Fraction, kept: int) -> int:
     return low
 
 
-def noisy_above(noise: Noise, counts: Counts, sigma: Fraction, threshold: int) -> tuple[np.ndarray, np.ndarray]:
+def noisy_above(
+    noise: Noise, counts: Counts, sigma: Fraction, threshold: int
+) -> tuple[np.ndarray, np.ndarray]:
     """(cells, noisy counts) of the cells whose noisy count exceeds ``threshold``, by cell number."""
     if counts.cells <= DENSE_CELLS:
         noisy = counts.dense() + noise.gaussian(counts.cells, sigma)
@@ -61,15 +71,20 @@ def sampled_above(
     risen = noise.above(proposed, sigma, threshold)
     places = np.concatenate([keys[large], _empty_cells(noise, cells, keys, len(risen))])
     kept = np.concatenate([noisy[large], risen])
-    order = np.argsort(places)  # by cell number, so that order does not tell which cells are occupied
+    # by cell number, so that order does not tell which cells are occupied
+    order = np.argsort(places)
     return places[order], kept[order]
 
 
 def _empty_cells(noise: Noise, cells: int, keys: np.ndarray, count: int) -> np.ndarray:
-    """``count`` different cells that are not in ``keys``, uniformly: ranks among the empty cells, of which the first new ones are taken."""
+    """``count`` different cells that are not in ``keys``, uniformly: ranks among the empty cells,
+    of which the first new ones are taken.
+    """
     ranks = np.zeros(0, np.int64)
     while len(ranks) < count:
-        ranks = np.concatenate([ranks, noise.uniform(2 * (count - len(ranks)) + 16, cells - len(keys))])
+        ranks = np.concatenate(
+            [ranks, noise.uniform(2 * (count - len(ranks)) + 16, cells - len(keys))]
+        )
         ranks = ranks[np.sort(np.unique(ranks, return_index=True)[1])]
     ranks = ranks[:count]
     before = keys - np.arange(len(keys))  # empty cells before each occupied one
@@ -85,7 +100,8 @@ def _odds(sigma: Fraction, first: int, bits: int) -> tuple[Fraction, Fraction]:
     b = exp(-first^2 / (2 sigma^2)) / (Z (1 - exp(-first / sigma^2))),   Z the sum of exp(-k^2 / (2 sigma^2)).
     """
     exponent, step = first**2 / (2 * sigma**2), first / sigma**2
-    # 1 - exp(-step) loses the digits by which step is below 1, exp(-exponent) those of the exponent.
+    # 1 - exp(-step) loses the digits by which step is below 1, exp(-exponent) those of the
+    # exponent.
     digits = math.ceil(bits * 0.302) + 1
     working = digits + 12 + len(str(math.ceil(1 / step))) + len(str(math.ceil(exponent)))
     with localcontext(Context(prec=working, Emin=-(10**17), Emax=10**17)) as ctx:
@@ -100,9 +116,13 @@ def _exp(x: Fraction, ctx: Context) -> Decimal:
 
 
 def _normaliser(sigma: Fraction, ctx: Context) -> Decimal:
-    """Z: summed as it stands below sigma 1, by Poisson's formula sigma sqrt(2 pi) * sum of exp(-2 pi^2 sigma^2 m^2) from there on."""
+    """Z: summed as it stands below sigma 1, by Poisson's formula sigma sqrt(2 pi) * sum of exp(-2
+    pi^2 sigma^2 m^2) from there on.
+    """
     if sigma < 1:
-        return _theta(ctx.divide(Decimal(sigma.denominator**2), Decimal(2 * sigma.numerator**2)), ctx)
+        return _theta(
+            ctx.divide(Decimal(sigma.denominator**2), Decimal(2 * sigma.numerator**2)), ctx
+        )
     pi, wide = pi_to(ctx.prec), ctx.divide(Decimal(sigma.numerator), Decimal(sigma.denominator))
     return wide * (2 * pi).sqrt() * _theta(2 * (pi * wide) ** 2, ctx)
 
@@ -121,8 +141,11 @@ def _theta(c: Decimal, ctx: Context) -> Decimal:
 def pi_to(digits: int) -> Decimal:
     """pi to so many digits, by Machin's formula in integers."""
     unit = 10 ** (digits + 10)
-    with localcontext(Context(prec=digits + 10)):  # it is kept: the precision of whoever asks first must not matter
-        return Decimal(4 * (4 * _arctan_inverse(5, unit) - _arctan_inverse(239, unit))) / Decimal(unit)
+    # it is kept: the precision of whoever asks first must not matter
+    with localcontext(Context(prec=digits + 10)):
+        return Decimal(4 * (4 * _arctan_inverse(5, unit) - _arctan_inverse(239, unit))) / Decimal(
+            unit
+        )
 
 
 def _arctan_inverse(x: int, unit: int) -> int:

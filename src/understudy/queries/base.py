@@ -28,7 +28,8 @@ class Neighbours(StrEnum):
 
 
 class QueryClass(ABC):
-    """A batch of ``size`` queries, each a 0/1 function of one row; its answer is a vector of counts.
+    """A batch of ``size`` queries, each a 0/1 function of one row; its answer is a vector of
+    counts.
 
     Implementations are frozen values. The same ``counts`` runs on a sensitive source (inside the
     privacy room) and on released rows, because both answer the same two verbs. A class that a
@@ -54,7 +55,9 @@ class QueryClass(ABC):
 
     @abstractmethod
     def truth(self, block: np.ndarray) -> np.ndarray:
-        """Which rows of a block satisfy which queries: bool, rows x size. The block holds ``columns`` in order."""
+        """Which rows of a block satisfy which queries: bool, rows x size. The block holds
+        ``columns`` in order.
+        """
 
     def weights(self, block: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The weight of the rows of a block that satisfy each query, for rows that have weights."""
@@ -65,7 +68,9 @@ class QueryClass(ABC):
 
     @abstractmethod
     def around(self, index: int) -> QueryClass:
-        """The batch to measure when one query is of interest: whatever comes at about the same price."""
+        """The batch to measure when one query is of interest: whatever comes at about the same
+        price.
+        """
 
     @abstractmethod
     def fits(self, schema: Schema) -> bool:
@@ -106,5 +111,7 @@ def relaxed(part: QueryClass) -> Relaxed:
     """The relaxed form of a batch, or a refusal."""
     found = part.relaxed()
     if found is None:
-        raise NotSupported(f"Queries of the kind {part.kind} have no relaxed form, which relaxed rows need.")
+        raise NotSupported(
+            f"Queries of the kind {part.kind} have no relaxed form, which relaxed rows need."
+        )
     return found

@@ -13,7 +13,8 @@ from understudy.errors import ParameterError
 from understudy.queries.attribute import Attribute
 from understudy.schema import Categorical, Schema
 
-Box = Mapping[int, frozenset[int]]  # for some columns, the codes that they may take; every other column is free
+# for some columns, the codes that they may take; every other column is free
+Box = Mapping[int, frozenset[int]]
 MOST_BOXES = 500
 MOST_TEXT = 10_000
 DEEPEST = 50
@@ -23,7 +24,10 @@ TOKEN = re.compile(
     re.VERBOSE,
 )
 SIGNS = {"==": "=", "<>": "!="}
-USAGE = "Write it like \"age < 30 and sex = 'F'\", with and, or, not, in (...) and brackets; quote values that hold spaces or signs."
+USAGE = (
+    "Write it like \"age < 30 and sex = 'F'\", with and, or, not, in (...) and brackets; quote"
+    " values that hold spaces or signs."
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,8 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str, schema: Schema) -> Condition:
-        """Read a condition; values go by the schema, comparisons by its order, and no bin is split (see :class:`Attribute`).
+        """Read a condition; values go by the schema, comparisons by its order, and no bin is split
+        (see :class:`Attribute`).
 
         Examples:
             >>> schema = Schema.from_domain({"a": 3, "b": 4})
@@ -43,7 +48,9 @@ class Condition:
             'a is 1; or a is 0 or 2, b is 2 or 3'
         """
         if not isinstance(text, str) or not text.strip() or len(text) > MOST_TEXT:
-            raise ParameterError(f"A condition is a text of at most {MOST_TEXT:,} characters. {USAGE}")
+            raise ParameterError(
+                f"A condition is a text of at most {MOST_TEXT:,} characters. {USAGE}"
+            )
         return cls(schema, tuple(_Reader(text, schema).read()))
 
     @property
@@ -55,12 +62,18 @@ class Condition:
         """For which coded rows (rows x columns) it holds (bool)."""
         found = np.zeros(len(codes), np.bool_)
         for box in self.boxes:
-            found |= np.logical_and.reduce([allowed(self.schema, box, c)[codes[:, c]] for c in box] or [np.ones(len(codes), np.bool_)])
+            found |= np.logical_and.reduce(
+                [allowed(self.schema, box, c)[codes[:, c]] for c in box]
+                or [np.ones(len(codes), np.bool_)]
+            )
         return found
 
     def _box(self, box: Box) -> str:
         columns = self.schema.columns
-        said = (f"{columns[c].name} is {' or '.join(columns[c].label(v) for v in sorted(box[c]))}" for c in sorted(box))
+        said = (
+            f"{columns[c].name} is {' or '.join(columns[c].label(v) for v in sorted(box[c]))}"
+            for c in sorted(box)
+        )
         return ", ".join(said) or "any row"
 
 
@@ -94,13 +107,17 @@ class _Reader:
         found = self._single()
         while self._take("and"):
             other = self._single()
-            found = _checked([met for a in found for b in other if (met := self._met(a, b)) is not None])
+            found = _checked(
+                [met for a in found for b in other if (met := self._met(a, b)) is not None]
+            )
         return found
 
     def _single(self) -> list[Box]:
         self._depth += 1
         if self._depth > DEEPEST:
-            raise ParameterError(f"The condition is nested more than {DEEPEST} deep; write it with fewer brackets.")
+            raise ParameterError(
+                f"The condition is nested more than {DEEPEST} deep; write it with fewer brackets."
+            )
         try:
             if self._take("not"):
                 return self._without([{}], self._single())
@@ -131,14 +148,21 @@ class _Reader:
         return self._without([{}], found) if without else found
 
     def _compared(self, name: str, sign: str, value: str) -> Attribute:
-        """A comparison that means something: greater and less need an order, in which MISSING and OTHER have no place."""
+        """A comparison that means something: greater and less need an order, in which MISSING and
+        OTHER have no place.
+        """
         asked = Attribute.compared(self._schema, name, sign, value)
         column = self._schema.columns[asked.column]
         if sign not in ("=", "!="):
             if isinstance(column, Categorical) and not column.ordered:
-                raise ParameterError(f"The values of {name!r} have no order; ask with = or in (...), or declare the order in the schema.")
+                raise ParameterError(
+                    f"The values of {name!r} have no order; ask with = or in (...), or declare the"
+                    " order in the schema."
+                )
             if value in ("MISSING", "OTHER") and value in column.labels[column.values :]:
-                raise ParameterError(f"{value} has no place in the order of {name!r}; ask with = or !=.")
+                raise ParameterError(
+                    f"{value} has no place in the order of {name!r}; ask with = or !=."
+                )
         return asked
 
     def _yes(self, name: str) -> Attribute:
@@ -146,7 +170,10 @@ class _Reader:
         asked = Attribute.parse(name, self._schema)
         column = self._schema.columns[asked.column]
         if column.label(1).lower() not in ("1", "true", "yes"):
-            raise ParameterError(f"{name!r} is no yes/no column; ask for a value, as in \"{name} = '{column.label(1)}'\".")
+            raise ParameterError(
+                f'{name!r} is no yes/no column; ask for a value, as in "{name} ='
+                f" '{column.label(1)}'\"."
+            )
         return asked
 
     def _box(self, asked: Attribute) -> list[Box]:
@@ -212,7 +239,11 @@ class _Reader:
             self._refuse()
 
     def _refuse(self) -> NoReturn:
-        where = f"before {self._tokens[self._at][1]!r}" if self._at < len(self._tokens) else "at its end"
+        where = (
+            f"before {self._tokens[self._at][1]!r}"
+            if self._at < len(self._tokens)
+            else "at its end"
+        )
         raise ParameterError(f"The condition cannot be read {where}. {USAGE}")
 
 
@@ -228,5 +259,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 def _checked(boxes: list[Box]) -> list[Box]:
     if len(boxes) > MOST_BOXES:
-        raise ParameterError(f"The condition has more than {MOST_BOXES} alternatives; write a simpler one.")
+        raise ParameterError(
+            f"The condition has more than {MOST_BOXES} alternatives; write a simpler one."
+        )
     return boxes

@@ -1,7 +1,9 @@
-"""Many conjunctions of k literals each, kept as arrays: millions of them without an object for each.
+"""Many conjunctions of k literals each, kept as arrays: millions of them without an object for
+each.
 
-Rows are counted 64 at a time. Each literal "column c takes value v" that some query has becomes a bitmap of the rows it
-holds for; a query is the AND of k bitmaps, a negated literal being its complement.
+Rows are counted 64 at a time. Each literal "column c takes value v" that some query has becomes a
+bitmap of the rows it holds for; a query is the AND of k bitmaps, a negated literal being its
+complement.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from understudy.queries.symmetric import Literal, Query, Symmetric
 from understudy.schema import Schema
 from understudy.tally import Conjunctive, Counts, Literals, Verbs, ones
 
-CHUNK_WORDS = 128  # 8,192 rows at a time: the bitmaps of a table of ordinary width stay in the cache
+# 8,192 rows at a time: the bitmaps of a table of ordinary width stay in the cache
+CHUNK_WORDS = 128
 LONGEST_KEY = 2**62  # a conjunction's literals as one number
 
 
@@ -44,14 +47,29 @@ class Conjunctions(QueryClass, Conjunctive):
 
     def __post_init__(self) -> None:
         shape = self.literals.columns.shape
-        if len(shape) != 2 or 0 in shape or not self.literals.values.shape == self.literals.holds.shape == shape:
-            raise WorkloadError("Conjunctions need columns, values and holds: three arrays of queries x literals, none of them empty.")
+        if (
+            len(shape) != 2
+            or 0 in shape
+            or not self.literals.values.shape == self.literals.holds.shape == shape
+        ):
+            raise WorkloadError(
+                "Conjunctions need columns, values and holds: three arrays of queries x literals,"
+                " none of them empty."
+            )
 
     @classmethod
     def of(cls, columns: Any, values: Any, holds: Any = True) -> Conjunctions:
-        """From anything that NumPy takes for arrays of queries x k; all literals hold unless it is said."""
+        """From anything that NumPy takes for arrays of queries x k; all literals hold unless it is
+        said.
+        """
         places = _frozen(columns, np.int32)
-        return cls(Literals(places, _frozen(values, np.int32), _frozen(np.broadcast_to(holds, places.shape), np.bool_)))
+        return cls(
+            Literals(
+                places,
+                _frozen(values, np.int32),
+                _frozen(np.broadcast_to(holds, places.shape), np.bool_),
+            )
+        )
 
     # ------------------------------------------------------------------ a value: equal when its arrays are
 
@@ -85,11 +103,20 @@ class Conjunctions(QueryClass, Conjunctive):
 
     @cached_property
     def _slots(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(place in ``columns`` and value of each bitmap, the bitmap of each literal): one bitmap for each pair that occurs."""
+        """(place in ``columns`` and value of each bitmap, the bitmap of each literal): one bitmap
+        for each pair that occurs.
+        """
         span = int(self.literals.values.max()) + 1
-        pairs, where = np.unique(self.literals.columns.astype(np.int64) * span + self.literals.values, return_inverse=True)
+        pairs, where = np.unique(
+            self.literals.columns.astype(np.int64) * span + self.literals.values,
+            return_inverse=True,
+        )
         places = np.searchsorted(np.asarray(self.columns, np.int64), pairs // span)
-        return places.astype(np.int32), (pairs % span).astype(np.int32), where.reshape(-1, self.width).astype(np.int32)
+        return (
+            places.astype(np.int32),
+            (pairs % span).astype(np.int32),
+            where.reshape(-1, self.width).astype(np.int32),
+        )
 
     def tally(self, block: np.ndarray) -> np.ndarray:
         total: np.ndarray = _tally(block, *self._slots, self.literals.holds)
@@ -102,18 +129,27 @@ class Conjunctions(QueryClass, Conjunctive):
         places = np.searchsorted(np.asarray(self.columns, np.int64), self.literals.columns)
         satisfied = np.ones((len(block), self.size), np.bool_)
         for j in range(self.width):
-            satisfied &= (block[:, places[:, j]] == self.literals.values[:, j]) == self.literals.holds[:, j]
+            satisfied &= (
+                block[:, places[:, j]] == self.literals.values[:, j]
+            ) == self.literals.holds[:, j]
         return satisfied
 
     # ------------------------------------------------------------------ single queries
 
     def around(self, index: int) -> Conjunctions:
-        one = [array[index : index + 1] for array in (self.literals.columns, self.literals.values, self.literals.holds)]
+        one = [
+            array[index : index + 1]
+            for array in (self.literals.columns, self.literals.values, self.literals.holds)
+        ]
         return Conjunctions.of(*one)
 
     def query(self, index: int) -> Query:
         """One conjunction by itself."""
-        rows = (self.literals.columns[index].tolist(), self.literals.values[index].tolist(), self.literals.holds[index].tolist())
+        rows = (
+            self.literals.columns[index].tolist(),
+            self.literals.values[index].tolist(),
+            self.literals.holds[index].tolist(),
+        )
         return Query(tuple(map(Literal, *rows)), (0,) * self.width + (1,))
 
     def apart(self) -> Symmetric:
@@ -140,7 +176,8 @@ class Conjunctions(QueryClass, Conjunctive):
 
     def describe(self, schema: Schema, index: int) -> str:
         words = (
-            f"{schema.names[x.column]} {'=' if x.holds else '!='} {schema.columns[x.column].label(x.value)}"
+            f"{schema.names[x.column]} {'=' if x.holds else '!='}"
+            f" {schema.columns[x.column].label(x.value)}"
             for x in self.query(index).literals
         )
         return " and ".join(words)
@@ -159,15 +196,34 @@ class Conjunctions(QueryClass, Conjunctive):
     def from_dict(cls, data: dict[str, Any], schema: Schema) -> Conjunctions:
         k = data["literals"]
         columns, values = (np.asarray(data[name]) for name in ("columns", "values"))
-        holds = np.ones(columns.shape, np.int64) if data["holds"] is True else np.asarray(data["holds"])
-        whole = all(array.dtype.kind == "i" and array.ndim == 1 and len(array) == len(columns) for array in (columns, values, holds))
-        if not isinstance(k, int) or isinstance(k, bool) or k < 1 or not whole or not len(columns) or len(columns) % k:
-            raise WorkloadError("Conjunctions are written as lists of whole numbers, k to a query: columns, values and holds.")
+        holds = (
+            np.ones(columns.shape, np.int64) if data["holds"] is True else np.asarray(data["holds"])
+        )
+        whole = all(
+            array.dtype.kind == "i" and array.ndim == 1 and len(array) == len(columns)
+            for array in (columns, values, holds)
+        )
+        if (
+            not isinstance(k, int)
+            or isinstance(k, bool)
+            or k < 1
+            or not whole
+            or not len(columns)
+            or len(columns) % k
+        ):
+            raise WorkloadError(
+                "Conjunctions are written as lists of whole numbers, k to a query: columns, values"
+                " and holds."
+            )
         if not np.isin(holds, (0, 1)).all() or max(columns.max(), values.max()) >= 2**31:
-            raise WorkloadError("A conjunction names a column or value that the schema does not have.")
+            raise WorkloadError(
+                "A conjunction names a column or value that the schema does not have."
+            )
         made = cls.of(*(array.reshape(-1, k) for array in (columns, values, holds)))
         if not made.fits(schema):
-            raise WorkloadError("A conjunction names a column or value that the schema does not have.")
+            raise WorkloadError(
+                "A conjunction names a column or value that the schema does not have."
+            )
         return made
 
     @classmethod
@@ -186,8 +242,12 @@ def _frozen(array: Any, kind: Any) -> np.ndarray:
 
 
 @kernel()
-def _tally(block: np.ndarray, places: np.ndarray, codes: np.ndarray, slots: np.ndarray, holds: np.ndarray) -> np.ndarray:
-    """How many rows satisfy each query: a few words of every bitmap at a time, then all queries on these."""
+def _tally(
+    block: np.ndarray, places: np.ndarray, codes: np.ndarray, slots: np.ndarray, holds: np.ndarray
+) -> np.ndarray:
+    """How many rows satisfy each query: a few words of every bitmap at a time, then all queries on
+    these.
+    """
     total = np.zeros(len(slots), np.int64)
     chunk = min(CHUNK_WORDS, (len(block) + 63) // 64)
     bits, both = np.empty((len(places), chunk), np.uint64), np.empty(chunk, np.uint64)
@@ -201,7 +261,8 @@ def _tally(block: np.ndarray, places: np.ndarray, codes: np.ndarray, slots: np.n
                 for r in range(min(64, len(block) - first)):
                     word |= np.uint64(block[first + r, places[s]] == codes[s]) << np.uint64(r)
                 bits[s, w] = word
-        last = ~np.uint64(0) >> np.uint64(63 - ((rows - 1) & 63))  # bits behind the last row are nobody
+        # bits behind the last row are nobody
+        last = ~np.uint64(0) >> np.uint64(63 - ((rows - 1) & 63))
         for q in range(len(slots)):
             both[:words] = ~np.uint64(0)
             both[words - 1] = last
@@ -226,8 +287,8 @@ def _tally(block: np.ndarray, places: np.ndarray, codes: np.ndarray, slots: np.n
 def random_batch(schema: Schema, count: int, k: int, seed: int) -> Conjunctions:
     """``count`` different random conjunctions by a public seed; all of them when there are fewer.
 
-    They are sensible, as the DualQuery paper has it: over k different columns, each with a value drawn from those that it
-    has. Of a table of items they ask for people who have all k.
+    They are sensible, as the DualQuery paper has it: over k different columns, each with a value
+    drawn from those that it has. Of a table of items they ask for people who have all k.
     """
     least = 0 if schema.pairs is None else 1
     sizes = np.asarray(schema.shape, np.int64) - least
@@ -236,16 +297,24 @@ def random_batch(schema: Schema, count: int, k: int, seed: int) -> Conjunctions:
     rng = np.random.default_rng(seed)
     found = np.empty((0, k), np.int64)
     while len(found) < wanted:
-        fresh = np.sort(_sets(len(schema), k, max(3 * (wanted - len(found)) // 2, 1 << 12), rng), axis=1)
-        found = _distinct(np.concatenate([found, offsets[fresh] + rng.integers(sizes[fresh])]), int(offsets[-1]))[:wanted]
+        fresh = np.sort(
+            _sets(len(schema), k, max(3 * (wanted - len(found)) // 2, 1 << 12), rng), axis=1
+        )
+        found = _distinct(
+            np.concatenate([found, offsets[fresh] + rng.integers(sizes[fresh])]), int(offsets[-1])
+        )[:wanted]
     columns = np.searchsorted(offsets, found, side="right") - 1
     return Conjunctions.of(columns, found - offsets[columns] + least)
 
 
 def _how_many(sizes: np.ndarray, k: int) -> int:
-    """Conjunctions of k literals of different columns: the coefficient of x^k in the product of (1 + size * x)."""
+    """Conjunctions of k literals of different columns: the coefficient of x^k in the product of (1
+    + size * x).
+    """
     ways = [1] + [0] * k
-    for size, times in zip(*(array.tolist() for array in np.unique(sizes, return_counts=True)), strict=True):
+    for size, times in zip(
+        *(array.tolist() for array in np.unique(sizes, return_counts=True)), strict=True
+    ):
         here = [math.comb(times, j) * size**j for j in range(k + 1)]
         ways = [sum(ways[i] * here[j - i] for i in range(j + 1)) for j in range(k + 1)]
     return ways[k]

@@ -1,8 +1,11 @@
-"""All conjunctions of some literals at once: 2^d queries for d literals, every one counted for d * 2^d additions.
+"""All conjunctions of some literals at once: 2^d queries for d literals, every one counted for d *
+2^d additions.
 
-A conjunction is a set of literals, and its number is that set as bits: bit j (of value 2^j) stands for literal j, so that number 0 is the
-empty conjunction, which every row satisfies, and the last number asks for all literals. A row satisfies a conjunction when the set of
-literals that hold for it contains the conjunction's. Rows are therefore counted by that set, and sums over supersets do the rest.
+A conjunction is a set of literals, and its number is that set as bits: bit j (of value 2^j) stands
+for literal j, so that number 0 is the empty conjunction, which every row satisfies, and the last
+number asks for all literals. A row satisfies a conjunction when the set of literals that hold for
+it contains the conjunction's. Rows are therefore counted by that set, and sums over supersets do
+the rest.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ MOST_LITERALS = 22  # 4 million conjunctions; a selection compares as many negat
 
 @dataclass(frozen=True)
 class AllConjunctions(QueryClass):
-    """Every conjunction of a subset of ``literals``, which all hold; see the file's head for their order.
+    """Every conjunction of a subset of ``literals``, which all hold; see the file's head for their
+    order.
 
     Examples:
         >>> from understudy.tally import CodedRows
@@ -41,19 +45,32 @@ class AllConjunctions(QueryClass):
     kind: ClassVar[str] = "all-conjunctions"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.literals, tuple) or not all(isinstance(literal, Literal) for literal in self.literals):
-            raise WorkloadError("The literals of all conjunctions are a tuple of Literal(column, value).")
-        if not self.literals or len(set(self.literals)) != len(self.literals) or not all(x.holds for x in self.literals):
-            raise WorkloadError("All conjunctions need at least one literal, each given once and none negated.")
+        if not isinstance(self.literals, tuple) or not all(
+            isinstance(literal, Literal) for literal in self.literals
+        ):
+            raise WorkloadError(
+                "The literals of all conjunctions are a tuple of Literal(column, value)."
+            )
+        if (
+            not self.literals
+            or len(set(self.literals)) != len(self.literals)
+            or not all(x.holds for x in self.literals)
+        ):
+            raise WorkloadError(
+                "All conjunctions need at least one literal, each given once and none negated."
+            )
         if len(self.literals) > MOST_LITERALS:
             raise WorkloadError(
-                f"All conjunctions of {len(self.literals):,} literals are 2^{len(self.literals)} queries, too many to count; at most "
-                f"{MOST_LITERALS} literals can be asked about so. Name fewer columns, or take a sample such as 3-conjunctions:10000@7."
+                f"All conjunctions of {len(self.literals):,} literals are 2^{len(self.literals)}"
+                f" queries, too many to count; at most {MOST_LITERALS} literals can be asked about"
+                " so. Name fewer columns, or take a sample such as 3-conjunctions:10000@7."
             )
 
     @classmethod
     def of(cls, schema: Schema, names: Sequence[str]) -> AllConjunctions:
-        """One literal a column: it takes the last of its ordinary values, which is 1 of 0 and 1, and true of a boolean column."""
+        """One literal a column: it takes the last of its ordinary values, which is 1 of 0 and 1,
+        and true of a boolean column.
+        """
         columns = [(schema.position(name), schema[name]) for name in names]
         return cls(tuple(Literal(position, column.values - 1) for position, column in columns))
 
@@ -68,17 +85,22 @@ class AllConjunctions(QueryClass):
     # ------------------------------------------------------------------ counting
 
     def held(self, block: np.ndarray) -> np.ndarray:
-        """For each row of a block, the set of literals that hold for it: the number of the longest conjunction it satisfies."""
+        """For each row of a block, the set of literals that hold for it: the number of the longest
+        conjunction it satisfies.
+        """
         found = np.zeros(len(block), np.int64)
         for j, literal in enumerate(self.literals):
-            found |= (block[:, self.columns.index(literal.column)] == literal.value).astype(np.int64) << j
+            found |= (block[:, self.columns.index(literal.column)] == literal.value).astype(
+                np.int64
+            ) << j
         return found
 
     def counts(self, table: Verbs) -> Counts:
         return Counts(self.size, add_supersets(table.scan(_Held(self))))
 
     def weights(self, block: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        # Counted by what holds: as many queries as there may be records have a truth that would not fit.
+        # Counted by what holds: as many queries as there may be records have a truth that would not
+        # fit.
         return add_supersets(np.bincount(self.held(block), weights, self.size))
 
     def truth(self, block: np.ndarray) -> np.ndarray:
@@ -107,25 +129,39 @@ class AllConjunctions(QueryClass):
         return literals_fit(self.literals, schema)
 
     def l2_squared(self, neighbours: Neighbours) -> int:
-        """At most one literal a column holds for a row, so with c columns it satisfies 2^c conjunctions or fewer, the empty one among them.
+        """At most one literal a column holds for a row, so with c columns it satisfies 2^c
+        conjunctions or fewer, the empty one among them.
 
-        The empty one, which two rows share, does not move when one replaces the other: 2 * (2^c - 1) others at most, of 2^d - 1.
+        The empty one, which two rows share, does not move when one replaces the other: 2 * (2^c -
+        1) others at most, of 2^d - 1.
         """
         satisfied: int = 1 << len(self.columns)
-        return satisfied if neighbours is Neighbours.ADD_REMOVE_ONE else min(self.size, 2 * satisfied - 1) - 1
+        return (
+            satisfied
+            if neighbours is Neighbours.ADD_REMOVE_ONE
+            else min(self.size, 2 * satisfied - 1) - 1
+        )
 
     # ------------------------------------------------------------------ words and files
 
     def describe(self, schema: Schema, index: int) -> str:
-        words = (f"{schema.names[x.column]} = {schema.columns[x.column].label(x.value)}" for x in self.chosen(index))
+        words = (
+            f"{schema.names[x.column]} = {schema.columns[x.column].label(x.value)}"
+            for x in self.chosen(index)
+        )
         return " and ".join(words) or "all rows"
 
     def to_dict(self, schema: Schema) -> dict[str, Any]:
-        return {"kind": self.kind, "literals": [[schema.names[x.column], x.value] for x in self.literals]}
+        return {
+            "kind": self.kind,
+            "literals": [[schema.names[x.column], x.value] for x in self.literals],
+        }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], schema: Schema) -> AllConjunctions:
-        made = cls(tuple(Literal(schema.position(name), int(value)) for name, value in data["literals"]))
+        made = cls(
+            tuple(Literal(schema.position(name), int(value)) for name, value in data["literals"])
+        )
         check_fits(all_of(*made.literals), schema)
         return made
 
@@ -133,13 +169,19 @@ class AllConjunctions(QueryClass):
     def examples(cls, schema: Schema, rng: np.random.Generator) -> Iterator[AllConjunctions]:
         for k in range(1, min(len(schema), 4) + 1):
             yield cls.of(schema, [schema.names[i] for i in rng.permutation(len(schema))[:k]])
-        every = [Literal(column, value) for column, size in enumerate(schema.shape) for value in range(size)]
+        every = [
+            Literal(column, value)
+            for column, size in enumerate(schema.shape)
+            for value in range(size)
+        ]
         yield cls(tuple(every[i] for i in rng.permutation(len(every))[:6]))
 
 
 @dataclass(frozen=True)
 class _Held:
-    """Rows counted by the set of literals that hold: a function of one row each, before anything is added up."""
+    """Rows counted by the set of literals that hold: a function of one row each, before anything is
+    added up.
+    """
 
     of: AllConjunctions
 
@@ -156,7 +198,8 @@ class _Held:
 
 
 def add_supersets(counts: np.ndarray) -> np.ndarray:
-    """At each set of bits, the sum over all sets that contain it (a zeta transform), one bit at a time.
+    """At each set of bits, the sum over all sets that contain it (a zeta transform), one bit at a
+    time.
 
     Examples:
         >>> add_supersets(np.array([1, 2, 3, 4]))

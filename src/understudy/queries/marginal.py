@@ -75,7 +75,11 @@ class Marginal(QueryClass):
 
     def fits(self, schema: Schema) -> bool:
         inside = all(0 <= position < len(schema) for position in self.positions)
-        return inside and len(set(self.positions)) == len(self.positions) and self.shape == tuple(schema.shape[p] for p in self.positions)
+        return (
+            inside
+            and len(set(self.positions)) == len(self.positions)
+            and self.shape == tuple(schema.shape[p] for p in self.positions)
+        )
 
     def l2_squared(self, neighbours: Neighbours) -> int:
         if neighbours is Neighbours.ADD_REMOVE_ONE:
@@ -87,7 +91,10 @@ class Marginal(QueryClass):
 
     def query(self, index: int) -> Query:
         """One cell as a query of its own."""
-        literals = [Literal(position, code) for position, code in zip(self.positions, self.cell(index), strict=True)]
+        literals = [
+            Literal(position, code)
+            for position, code in zip(self.positions, self.cell(index), strict=True)
+        ]
         return all_of(*literals) if literals else ALWAYS
 
     def cell(self, index: int) -> tuple[int, ...]:
@@ -95,7 +102,10 @@ class Marginal(QueryClass):
         return tuple(int(i) for i in np.unravel_index(index, self.shape)) if self.shape else ()
 
     def describe(self, schema: Schema, index: int) -> str:
-        parts = (f"{schema.names[p]} = {schema.columns[p].label(code)}" for p, code in zip(self.positions, self.cell(index), strict=True))
+        parts = (
+            f"{schema.names[p]} = {schema.columns[p].label(code)}"
+            for p, code in zip(self.positions, self.cell(index), strict=True)
+        )
         return " and ".join(parts) or "all rows"
 
     def to_dict(self, schema: Schema) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""Queries on relaxed rows: expected answers when every column of every row is a distribution, and their gradients.
+"""Queries on relaxed rows: expected answers when every column of every row is a distribution, and
+their gradients.
 
-A relaxed row draws each of its columns independently. The expected answer of a query is then a multilinear
-polynomial of the probabilities that equals the query on ordinary rows (the paper's "equivalent extended
-differentiable query"), and it is what randomised rounding preserves.
+A relaxed row draws each of its columns independently. The expected answer of a query is then a
+multilinear polynomial of the probabilities that equals the query on ordinary rows (the paper's
+"equivalent extended differentiable query"), and it is what randomised rounding preserves.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ from understudy.compiled import kernel
 
 LANES = 256  # relaxed rows handled together: the inner loops run over them, side by side in memory
 BLOCK_FLOATS = 1 << 20  # of one merged group of columns; four such blocks are alive at most, 16 MB
-QUICK = {"reassoc", "contract", "nsz"}  # sums may be reordered; infinities and NaNs keep their meaning
+# sums may be reordered; infinities and NaNs keep their meaning
+QUICK = {"reassoc", "contract", "nsz"}
 
 
 @dataclass(frozen=True)
 class Chances:
-    """A relaxed table: ``values[starts[c] + v, r]`` is the chance that row r has value v in column c."""
+    """A relaxed table: ``values[starts[c] + v, r]`` is the chance that row r has value v in column
+    c.
+    """
 
     values: np.ndarray
     starts: np.ndarray
@@ -46,7 +50,9 @@ class Relaxed(Protocol):
         ...
 
     def pull(self, at: Chances, slopes: np.ndarray, gradient: np.ndarray) -> None:
-        """Add to ``gradient`` (shaped like ``at.values``) the slopes times the answers' derivatives."""
+        """Add to ``gradient`` (shaped like ``at.values``) the slopes times the answers'
+        derivatives.
+        """
         ...
 
 
@@ -54,7 +60,9 @@ class Relaxed(Protocol):
 
 
 class RelaxedTable:
-    """A whole marginal as a product of two matrices, whose rows are the combined values of two groups of its columns."""
+    """A whole marginal as a product of two matrices, whose rows are the combined values of two
+    groups of its columns.
+    """
 
     def __init__(self, positions: tuple[int, ...], shape: tuple[int, ...]) -> None:
         self._positions, self._shape = positions, shape
@@ -72,8 +80,12 @@ class RelaxedTable:
     def pull(self, at: Chances, slopes: np.ndarray, gradient: np.ndarray) -> None:
         slopes = (slopes.reshape(self._height, -1) / at.rows).astype(np.float32)
         for left, right, block in self._pieces(at):
-            self._unmerge(slopes @ right[-1], left, self._positions[: self._cut], at, gradient, block)
-            self._unmerge(slopes.T @ left[-1], right, self._positions[self._cut :], at, gradient, block)
+            self._unmerge(
+                slopes @ right[-1], left, self._positions[: self._cut], at, gradient, block
+            )
+            self._unmerge(
+                slopes.T @ left[-1], right, self._positions[self._cut :], at, gradient, block
+            )
 
     def _pieces(self, at: Chances) -> Iterator[tuple[list[np.ndarray], list[np.ndarray], slice]]:
         widest = max(self._height, math.prod(self._shape) // self._height)
@@ -86,7 +98,12 @@ class RelaxedTable:
 
     @staticmethod
     def _unmerge(
-        slopes: np.ndarray, merged: list[np.ndarray], positions: tuple[int, ...], at: Chances, gradient: np.ndarray, block: slice
+        slopes: np.ndarray,
+        merged: list[np.ndarray],
+        positions: tuple[int, ...],
+        at: Chances,
+        gradient: np.ndarray,
+        block: slice,
     ) -> None:
         """Pass slopes of the combined values on to the columns, the last column first."""
         for depth in range(len(positions) - 1, -1, -1):
@@ -103,13 +120,16 @@ def _merged(columns: Sequence[np.ndarray], block: slice) -> list[np.ndarray]:
 
 
 @kernel(fastmath=QUICK)
-def _split(slopes: np.ndarray, before: np.ndarray, column: np.ndarray, to_column: np.ndarray, start: int) -> np.ndarray:
+def _split(
+    slopes: np.ndarray, before: np.ndarray, column: np.ndarray, to_column: np.ndarray, start: int
+) -> np.ndarray:
     """Slopes of (before x column) to each of the two; rows of ``column`` are taken from ``start``."""
     to_before = np.zeros_like(before)
     for i in range(before.shape[0]):
         for v in range(column.shape[0]):
             line = slopes[i * column.shape[0] + v]
-            for r in range(before.shape[1]):  # whole arrays and an offset, not views: the compiler must see neighbours side by side
+            # whole arrays and an offset, not views: the compiler must see neighbours side by side
+            for r in range(before.shape[1]):
                 to_before[i, r] += line[r] * column[v, start + r]
                 to_column[v, start + r] += line[r] * before[i, r]
     return to_before
@@ -120,7 +140,9 @@ def _split(slopes: np.ndarray, before: np.ndarray, column: np.ndarray, to_column
 
 @dataclass(frozen=True)
 class Factor:
-    """What one column adds to a query's count of satisfied literals: ``base``, but ``count`` if it has a value that is named."""
+    """What one column adds to a query's count of satisfied literals: ``base``, but ``count`` if it
+    has a value that is named.
+    """
 
     column: int
     base: int
@@ -132,9 +154,11 @@ class Factor:
 
 
 class RelaxedQueries:
-    """Symmetric queries: ``table[count]``, the count a sum of independent factors, one for each column of the query.
+    """Symmetric queries: ``table[count]``, the count a sum of independent factors, one for each
+    column of the query.
 
-    With V_j(c) the expected table entry when the factors before j have added c, and D_j(c) the chance of that,
+    With V_j(c) the expected table entry when the factors before j have added c, and D_j(c) the
+    chance of that,
 
         V_j(c) = sum over what factor j adds of chance * V_{j+1}(c + added),    answer = V_0(0),
         d answer / d chance(value) = sum over c of D_j(c) * (V_{j+1}(c + count) - V_{j+1}(c + base)):
@@ -149,7 +173,11 @@ class RelaxedQueries:
     def _arrays(self) -> tuple[np.ndarray, ...]:
         factors = [factor for query, _ in self._queries for factor in query]
         named = [(factor.column, *pair) for factor in factors for pair in factor.named]
-        before = [count for query, _ in self._queries for count in np.cumsum([0, *(factor.most for factor in query)])[:-1]]
+        before = [
+            count
+            for query, _ in self._queries
+            for count in np.cumsum([0, *(factor.most for factor in query)])[:-1]
+        ]
         return (
             _edges([len(query) for query, _ in self._queries]),
             _edges([len(factor.named) for factor in factors]),
@@ -162,7 +190,12 @@ class RelaxedQueries:
 
     @cached_property
     def _named(self) -> tuple[np.ndarray, np.ndarray]:
-        named = [(factor.column, value) for query, _ in self._queries for factor in query for value, _ in factor.named]
+        named = [
+            (factor.column, value)
+            for query, _ in self._queries
+            for factor in query
+            for value, _ in factor.named
+        ]
         columns, values = np.asarray(named, np.int64).reshape(-1, 2).T
         return columns, values
 
@@ -229,7 +262,19 @@ def _expected(
     for start in range(0, chances.shape[1], LANES):
         lanes = slice(start, min(start + LANES, chances.shape[1]))
         for q in range(len(total)):
-            _fill_values(ahead, table[tables[q] : tables[q + 1]], q, lanes, chances, where, factors, named, base, before, counts)
+            _fill_values(
+                ahead,
+                table[tables[q] : tables[q + 1]],
+                q,
+                lanes,
+                chances,
+                where,
+                factors,
+                named,
+                base,
+                before,
+                counts,
+            )
             found = np.float32(0)
             for r in range(lanes.stop - lanes.start):
                 found += ahead[0, 0, r]
@@ -258,11 +303,24 @@ def _pull_back(
         lanes = slice(start, min(start + LANES, chances.shape[1]))
         width = lanes.stop - lanes.start
         for q in range(len(slopes)):
-            _fill_values(ahead, table[tables[q] : tables[q + 1]], q, lanes, chances, where, factors, named, base, before, counts)
+            _fill_values(
+                ahead,
+                table[tables[q] : tables[q + 1]],
+                q,
+                lanes,
+                chances,
+                where,
+                factors,
+                named,
+                base,
+                before,
+                counts,
+            )
             behind[0, :width] = slopes[q]  # D_0, with the slope carried along
             for f in range(factors[q], factors[q + 1]):
                 following = ahead[f - factors[q] + 1]
-                reach = before[f + 1] if f + 1 < factors[q + 1] else -1  # nobody asks for what lies behind the last factor
+                # nobody asks for what lies behind the last factor
+                reach = before[f + 1] if f + 1 < factors[q + 1] else -1
                 moved[: reach + 1, :width] = 0
                 for c in range(before[f] + 1):
                     here, rest = behind[c], following[c + base[f]]

@@ -1,9 +1,11 @@
-"""Separator sets: a few queries of a class that tell any two records apart, on the columns that the class reads.
+"""Separator sets: a few queries of a class that tell any two records apart, on the columns that the
+class reads.
 
-A query over one literal belongs to every class here (all of one, any of one, one of one; a parity of one is its
-negation), and "column c takes value v" for all values but the first of each column separates all records: two that differ
-in a column differ on the value of one of them, or of both. That is one query less per column than there are one-hot coordinates,
-and no smaller set of such queries separates: two values of one column that no query names look alike.
+A query over one literal belongs to every class here (all of one, any of one, one of one; a parity
+of one is its negation), and "column c takes value v" for all values but the first of each column
+separates all records: two that differ in a column differ on the value of one of them, or of both.
+That is one query less per column than there are one-hot coordinates, and no smaller set of such
+queries separates: two values of one column that no query names look alike.
 """
 
 from __future__ import annotations
@@ -22,16 +24,24 @@ def separator(parts: Iterable[QueryClass], schema: Schema) -> tuple[Query, ...]:
         >>> from understudy.queries.marginal import Marginal
         >>> schema = Schema.from_domain({"a": 2, "b": 3, "c": 4})
         >>> [query.literals[0] for query in separator([Marginal.of(schema, ["a", "b"])], schema)]
-        [Literal(column=0, value=1, holds=True), Literal(column=1, value=1, holds=True), Literal(column=1, value=2, holds=True)]
+        [Literal(column=0, value=1, holds=True), Literal(column=1, value=1, holds=True),
+        Literal(column=1, value=2, holds=True)]
     """
     batches = list(parts)
     make = parity if batches and all(_only_parities(part) for part in batches) else all_of
     columns = sorted({column for part in batches for column in part.columns})
-    return tuple(make(Literal(column, value)) for column in columns for value in range(1, schema.shape[column]))
+    return tuple(
+        make(Literal(column, value))
+        for column in columns
+        for value in range(1, schema.shape[column])
+    )
 
 
 def _only_parities(part: QueryClass) -> bool:
     """Whether the table of each query alternates; over one literal that says nothing of its class."""
     if not isinstance(part, Symmetric):
         return False
-    return all(len(q.table) > 2 and all(a != b for a, b in zip(q.table, q.table[1:], strict=False)) for q in part.queries)
+    return all(
+        len(q.table) > 2 and all(a != b for a, b in zip(q.table, q.table[1:], strict=False))
+        for q in part.queries
+    )

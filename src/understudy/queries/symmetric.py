@@ -36,9 +36,17 @@ class Literal:
     def __post_init__(self) -> None:
         if type(self.column) is int and type(self.value) is int and type(self.holds) is bool:
             return  # quickly: solvers make millions
-        if not (_is_whole(self.column) and _is_whole(self.value) and isinstance(self.holds, (bool, np.bool_))):
-            raise WorkloadError("A literal is the number of a column, the number of one of its values, and true or false.")
-        for name, kind in (("column", int), ("value", int), ("holds", bool)):  # NumPy's own cannot be written to a file
+        if not (
+            _is_whole(self.column)
+            and _is_whole(self.value)
+            and isinstance(self.holds, (bool, np.bool_))
+        ):
+            raise WorkloadError(
+                "A literal is the number of a column, the number of one of its values, and true or"
+                " false."
+            )
+        # NumPy's own cannot be written to a file
+        for name, kind in (("column", int), ("value", int), ("holds", bool)):
             object.__setattr__(self, name, kind(getattr(self, name)))
 
 
@@ -54,19 +62,32 @@ class Query:
     table: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.literals, tuple) or not all(isinstance(literal, Literal) for literal in self.literals):
+        if not isinstance(self.literals, tuple) or not all(
+            isinstance(literal, Literal) for literal in self.literals
+        ):
             raise WorkloadError("The literals of a query are a tuple of Literal(column, value).")
-        if not isinstance(self.table, tuple) or not all(isinstance(bit, (int, np.integer)) for bit in self.table):
+        if not isinstance(self.table, tuple) or not all(
+            isinstance(bit, (int, np.integer)) for bit in self.table
+        ):
             raise WorkloadError("The table of a query is a tuple of 0s and 1s.")
         object.__setattr__(self, "table", tuple(map(int, self.table)))
-        if not self.literals or len(self.table) != len(self.literals) + 1 or not set(self.table) <= {0, 1}:
-            raise WorkloadError("A query needs at least one literal and a table of 0s and 1s with one entry more than literals.")
+        if (
+            not self.literals
+            or len(self.table) != len(self.literals) + 1
+            or not set(self.table) <= {0, 1}
+        ):
+            raise WorkloadError(
+                "A query needs at least one literal and a table of 0s and 1s with one entry more"
+                " than literals."
+            )
 
     def __invert__(self) -> Query:
         return Query(self.literals, tuple(1 - bit for bit in self.table))
 
     def factors(self) -> tuple[Factor, ...]:
-        """What each column contributes to the count of satisfied literals; literals of one column are not independent."""
+        """What each column contributes to the count of satisfied literals; literals of one column
+        are not independent.
+        """
 
         def satisfied(column: int, value: int | None) -> int:
             return sum((x.value == value) == x.holds for x in self.literals if x.column == column)
@@ -75,7 +96,11 @@ class Query:
         for literal in self.literals:
             named.setdefault(literal.column, {})[literal.value] = None
         return tuple(
-            Factor(column, satisfied(column, None), tuple((value, satisfied(column, value)) for value in values))
+            Factor(
+                column,
+                satisfied(column, None),
+                tuple((value, satisfied(column, value)) for value in values),
+            )
             for column, values in named.items()
         )
 
@@ -96,13 +121,16 @@ def at_least(t: int, *literals: Literal) -> Query:
         raise WorkloadError("The t of at least t literals is a whole number.")
     if not 1 <= t <= len(literals):
         raise WorkloadError(
-            f"At least {shown(int(t))} of {len(literals)} literals is always or never true; t must be from 1 to the number of literals."
+            f"At least {shown(int(t))} of {len(literals)} literals is always or never true; t must"
+            " be from 1 to the number of literals."
         )
     return Query(literals, tuple(int(count >= t) for count in range(len(literals) + 1)))
 
 
 def parity(*literals: Literal) -> Query:
-    """1 when an even number of literals hold: (1 + the +-1 parity)/2, whose sensitivity is one count."""
+    """1 when an even number of literals hold: (1 + the +-1 parity)/2, whose sensitivity is one
+    count.
+    """
     return Query(literals, tuple(1 - count % 2 for count in range(len(literals) + 1)))
 
 
@@ -115,7 +143,9 @@ class Symmetric(QueryClass):
     kind: ClassVar[str] = "symmetric"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.queries, tuple) or not all(isinstance(query, Query) for query in self.queries):
+        if not isinstance(self.queries, tuple) or not all(
+            isinstance(query, Query) for query in self.queries
+        ):
             raise WorkloadError("A batch of queries is a tuple of queries.")
         if not self.queries:
             raise WorkloadError("A batch of queries needs at least one query.")
@@ -126,11 +156,15 @@ class Symmetric(QueryClass):
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
-        return tuple(sorted({literal.column for query in self.queries for literal in query.literals}))
+        return tuple(
+            sorted({literal.column for query in self.queries for literal in query.literals})
+        )
 
     @cached_property
     def _arrays(self) -> tuple[np.ndarray, ...]:
-        """(first literal of each query, columns, values, holds, first table entry of each query, tables), flat."""
+        """(first literal of each query, columns, values, holds, first table entry of each query,
+        tables), flat.
+        """
         at = {c: i for i, c in enumerate(self.columns)}
         widths = [len(query.literals) for query in self.queries]
         literals = [literal for query in self.queries for literal in query.literals]
@@ -154,7 +188,10 @@ class Symmetric(QueryClass):
     def truth(self, block: np.ndarray) -> np.ndarray:
         satisfied = np.empty((len(block), self.size), np.bool_)
         for q, query in enumerate(self.queries):
-            hits = sum((block[:, self.columns.index(x.column)] == x.value) == x.holds for x in query.literals)
+            hits = sum(
+                (block[:, self.columns.index(x.column)] == x.value) == x.holds
+                for x in query.literals
+            )
             satisfied[:, q] = np.asarray(query.table, np.bool_)[hits]
         return satisfied
 
@@ -180,20 +217,30 @@ class Symmetric(QueryClass):
 
     def describe(self, schema: Schema, index: int) -> str:
         query = self.queries[index]
-        words = [f"{schema.names[x.column]} {'=' if x.holds else '!='} {schema.columns[x.column].label(x.value)}" for x in query.literals]
+        words = [
+            f"{schema.names[x.column]} {'=' if x.holds else '!='}"
+            f" {schema.columns[x.column].label(x.value)}"
+            for x in query.literals
+        ]
         counts = [str(i) for i, bit in enumerate(query.table) if bit]
         return f"{' or '.join(counts) or 'none'} of ({', '.join(words)})"
 
     def to_dict(self, schema: Schema) -> dict[str, Any]:
         def plain(query: Query) -> dict[str, Any]:
-            return {"literals": [[schema.names[x.column], x.value, x.holds] for x in query.literals], "table": list(query.table)}
+            return {
+                "literals": [[schema.names[x.column], x.value, x.holds] for x in query.literals],
+                "table": list(query.table),
+            }
 
         return {"kind": self.kind, "queries": [plain(query) for query in self.queries]}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], schema: Schema) -> Symmetric:
         def read(plain: Mapping[str, Any]) -> Query:
-            literals = tuple(Literal(schema.position(name), int(value), bool(holds)) for name, value, holds in plain["literals"])
+            literals = tuple(
+                Literal(schema.position(name), int(value), bool(holds))
+                for name, value, holds in plain["literals"]
+            )
             return check_fits(Query(literals, tuple(int(bit) for bit in plain["table"])), schema)
 
         return cls(tuple(read(plain) for plain in data["queries"]))
@@ -202,15 +249,30 @@ class Symmetric(QueryClass):
     def examples(cls, schema: Schema, rng: np.random.Generator) -> Iterator[Symmetric]:
         def literals(k: int) -> list[Literal]:
             columns = rng.choice(len(schema), k, replace=len(schema) < k)
-            return [Literal(int(c), int(rng.integers(schema.shape[c])), bool(rng.integers(2))) for c in columns]
+            return [
+                Literal(int(c), int(rng.integers(schema.shape[c])), bool(rng.integers(2)))
+                for c in columns
+            ]
 
-        for make in (all_of, any_of, lambda *x: at_least(max(1, len(x) // 2), *x), parity, lambda *x: ~parity(*x)):
+        for make in (
+            all_of,
+            any_of,
+            lambda *x: at_least(max(1, len(x) // 2), *x),
+            parity,
+            lambda *x: ~parity(*x),
+        ):
             yield cls(tuple(make(*literals(int(rng.integers(1, 5)))) for _ in range(5)))
 
 
 @kernel()
 def _tally(
-    block: np.ndarray, starts: np.ndarray, columns: np.ndarray, values: np.ndarray, holds: np.ndarray, tables: np.ndarray, table: np.ndarray
+    block: np.ndarray,
+    starts: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
+    holds: np.ndarray,
+    tables: np.ndarray,
+    table: np.ndarray,
 ) -> np.ndarray:
     total = np.zeros(len(starts) - 1, np.int64)
     for row in range(block.shape[0]):
@@ -231,7 +293,9 @@ def check_fits(query: Query, schema: Schema) -> Query:
 
 def literals_fit(literals: Sequence[Literal], schema: Schema) -> bool:
     """Whether the schema has every column and code that literals name."""
-    return all(0 <= x.column < len(schema) and 0 <= x.value < schema.shape[x.column] for x in literals)
+    return all(
+        0 <= x.column < len(schema) and 0 <= x.value < schema.shape[x.column] for x in literals
+    )
 
 
 def read_query(spec: Any, schema: Schema) -> Query:
@@ -240,7 +304,9 @@ def read_query(spec: Any, schema: Schema) -> Query:
         raise WorkloadError("Each query must be a mapping such as {all_of: {sex: F, age: 30}}.")
     rest = {key: value for key, value in spec.items() if key != "t"}
     if len(rest) != 1:
-        raise WorkloadError("Each query needs exactly one of all_of, any_of, at_least (with t), parity or not.")
+        raise WorkloadError(
+            "Each query needs exactly one of all_of, any_of, at_least (with t), parity or not."
+        )
     name, body = next(iter(rest.items()))
     if "t" in spec and name != "at_least":
         raise WorkloadError("A query has a t, which belongs beside at_least and nowhere else.")
@@ -250,20 +316,30 @@ def read_query(spec: Any, schema: Schema) -> Query:
     if name == "at_least":
         t = spec.get("t")
         if isinstance(t, bool) or not isinstance(t, int):
-            raise WorkloadError("A query at_least needs a whole number t beside it: {at_least: {...}, t: 2}.")
+            raise WorkloadError(
+                "A query at_least needs a whole number t beside it: {at_least: {...}, t: 2}."
+            )
         return at_least(t, *literals)
     shapes = {"all_of": all_of, "any_of": any_of, "parity": parity}
     if name not in shapes:
-        raise WorkloadError(f"A query of kind {shown(name)} is not known; use all_of, any_of, at_least, parity or not.")
+        raise WorkloadError(
+            f"A query of kind {shown(name)} is not known; use all_of, any_of, at_least, parity or"
+            " not."
+        )
     return shapes[name](*literals)
 
 
 def _read_literals(body: Any, schema: Schema) -> Sequence[Literal]:
     """``{column: value, ...}`` or ``[{column: value}, {column: {not: value}}, ...]``."""
     items: list[tuple[Any, Any]] = []
-    for mapping in [body] if isinstance(body, Mapping) else body if isinstance(body, list) else [None]:
+    for mapping in (
+        [body] if isinstance(body, Mapping) else body if isinstance(body, list) else [None]
+    ):
         if not isinstance(mapping, Mapping):
-            raise WorkloadError("The literals of a query are written {column: value, ...} or as a list of such mappings.")
+            raise WorkloadError(
+                "The literals of a query are written {column: value, ...} or as a list of such"
+                " mappings."
+            )
         items.extend(mapping.items())
     if not items:
         raise WorkloadError("A query needs at least one literal.")
@@ -271,5 +347,7 @@ def _read_literals(body: Any, schema: Schema) -> Sequence[Literal]:
     for name, value in items:
         holds = not (isinstance(value, Mapping) and set(value) == {"not"})
         wanted = value if holds else value["not"]
-        literals.append(Literal(schema.position(str(name)), schema[str(name)].code_of(wanted), holds))
+        literals.append(
+            Literal(schema.position(str(name)), schema[str(name)].code_of(wanted), holds)
+        )
     return literals

@@ -24,7 +24,8 @@ import pyarrow.compute as pc
 
 MISSING, TEXT, NUMBER, FLAG, MOMENT, UNREADABLE = range(6)
 
-# At most 300 digits and three in the exponent: what passes the pattern always converts, to zero or infinity at worst.
+# At most 300 digits and three in the exponent: what passes the pattern always converts, to zero or
+# infinity at worst.
 NUMERIC_TEXT = r"^[+-]?(\d{1,300}(\.\d{0,300})?|\.\d{1,300})([eE][+-]?\d{1,3})?$"
 NAN_TEXTS = ("nan", "NaN", "NAN", "-nan", "-NaN")  # what is written for a number that is none
 INFINITE_TEXT = r"(?i)^[+-]?inf(inity)?$"
@@ -44,7 +45,8 @@ class Cells:
     text: pa.Array  # trimmed strings; null unless TEXT
     number: np.ndarray  # float64; meaningful where NUMBER or FLAG
     moment: np.ndarray  # int64 microseconds since 1970 (UTC); meaningful where MOMENT
-    rest: np.ndarray  # float64; what ``number`` leaves of a whole number beyond 2^53: the number is their sum
+    # float64; what ``number`` leaves of a whole number beyond 2^53: the number is their sum
+    rest: np.ndarray
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -64,7 +66,10 @@ class Cells:
         """Cells one behind the other; their text has 64-bit offsets, which no table outgrows."""
         if len(parts) < 2:
             return parts[0] if parts else _blank(0, MISSING)
-        arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in ("kind", "number", "moment", "rest"))
+        arrays = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("kind", "number", "moment", "rest")
+        )
         kind, number, moment, rest = arrays
         return cls(kind, pa.concat_arrays([part.text for part in parts]), number, moment, rest)
 
@@ -77,8 +82,9 @@ def read_cells(column: pa.Array | pa.ChunkedArray) -> Cells:
 def read_slices(column: pa.Array | pa.ChunkedArray) -> Iterator[Cells]:
     """The cells of an Arrow column, some rows at a time.
 
-    No chunk is ever joined to another before it is read: the dictionaries of two chunks may not fit one index, nor
-    their text one array, and then somebody's cell would decide whether anybody is read.
+    No chunk is ever joined to another before it is read: the dictionaries of two chunks may not fit
+    one index, nor their text one array, and then somebody's cell would decide whether anybody is
+    read.
     """
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
         words = read_cells(chunk.dictionary) if pa.types.is_dictionary(chunk.type) else None
@@ -105,7 +111,9 @@ def _typed(array: pa.Array) -> Cells:
         return _numbers(_to_numpy(pc.cast(array, pa.float64()), np.nan))
     if pa.types.is_date(kind):
         # A date64 counts milliseconds, and not all writers keep them to whole days.
-        whole, factor = (pa.int32(), 86400 * MICROSECONDS) if pa.types.is_date32(kind) else (pa.int64(), 1000)
+        whole, factor = (
+            (pa.int32(), 86400 * MICROSECONDS) if pa.types.is_date32(kind) else (pa.int64(), 1000)
+        )
         return _moments(_scaled(_to_numpy(pc.cast(array, whole), 0).astype(np.int64), factor))
     if pa.types.is_timestamp(kind):
         return _moments(_microseconds(array))
@@ -123,7 +131,9 @@ def read_objects(values: Iterable[Any]) -> Cells:
     texts: list[str | None] = [None] * len(values)
     for i, value in enumerate(values):
         try:
-            cells.kind[i], texts[i], cells.number[i], cells.moment[i], cells.rest[i] = _one_object(value)
+            cells.kind[i], texts[i], cells.number[i], cells.moment[i], cells.rest[i] = _one_object(
+                value
+            )
         except Exception:  # noqa: S112 (an object that breaks when looked at stays unreadable, and nobody else notices)
             continue
     text = pc.ascii_trim_whitespace(pa.array(texts, pa.large_string()))
@@ -133,8 +143,15 @@ def read_objects(values: Iterable[Any]) -> Cells:
 def _one_object(value: Any) -> tuple[int, str | None, float, int, float]:
     blank = (None, np.nan, 0, 0.0)
     if isinstance(value, str):
-        # By the class's own verb: what a subclass makes of it may be no text, and then no text at all could be kept.
-        return (TEXT, str.encode(value, "utf-8", "backslashreplace").decode("utf-8"), np.nan, 0, 0.0)
+        # By the class's own verb: what a subclass makes of it may be no text, and then no text at
+        # all could be kept.
+        return (
+            TEXT,
+            str.encode(value, "utf-8", "backslashreplace").decode("utf-8"),
+            np.nan,
+            0,
+            0.0,
+        )
     if isinstance(value, (bool, np.bool_)):
         return (FLAG, None, float(value), 0, 0.0)
     if isinstance(value, np.timedelta64):  # which calls itself an integer
@@ -163,7 +180,11 @@ def _one_object(value: Any) -> tuple[int, str | None, float, int, float]:
 def _double_and_rest(value: Any) -> tuple[float, float]:
     """(the nearest double, what it leaves of a whole number); a number beyond all doubles raises."""
     number = float(value)
-    if abs(number) < LARGEST_EXACT or not math.isfinite(number) or not isinstance(value, (numbers.Integral, decimal.Decimal)):
+    if (
+        abs(number) < LARGEST_EXACT
+        or not math.isfinite(number)
+        or not isinstance(value, (numbers.Integral, decimal.Decimal))
+    ):
         return number, 0.0
     return number, float(int(value) - int(number))
 
@@ -176,8 +197,11 @@ def numbers_in_text(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     chosen = pc.if_else(looks, text, pa.scalar(None, text.type))
     # Arrow's parser refuses a leading plus sign that the pattern allows.
     chosen = pc.replace_substring_regex(chosen, r"^\+", "")
-    value, numeric = _to_numpy(pc.cast(chosen, pa.float64()), np.nan), looks.to_numpy(zero_copy_only=False).copy()
-    endless = pc.fill_null(pc.match_substring_regex(text, INFINITE_TEXT), False).to_numpy(zero_copy_only=False)
+    value = _to_numpy(pc.cast(chosen, pa.float64()), np.nan)
+    numeric = looks.to_numpy(zero_copy_only=False).copy()
+    endless = pc.fill_null(pc.match_substring_regex(text, INFINITE_TEXT), False).to_numpy(
+        zero_copy_only=False
+    )
     if endless.any():
         below = pc.fill_null(pc.starts_with(text, "-"), False).to_numpy(zero_copy_only=False)
         value[endless] = np.where(below[endless], -np.inf, np.inf)
@@ -187,7 +211,9 @@ def numbers_in_text(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 def moments_in_text(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """(microseconds, is it a real moment) for each ISO 8601 string; fixed pattern, never raises."""
-    looks = pc.fill_null(pc.match_substring_regex(text, MOMENT_TEXT), False).to_numpy(zero_copy_only=False)
+    looks = pc.fill_null(pc.match_substring_regex(text, MOMENT_TEXT), False).to_numpy(
+        zero_copy_only=False
+    )
     value = np.zeros(len(text), np.int64)
     good = np.zeros(len(text), bool)
     at = np.flatnonzero(looks)
@@ -212,7 +238,9 @@ def moments_in_text(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fraction_and_offset(tail: str) -> tuple[int, int]:
-    """(microseconds, offset in minutes) from what follows ``HH:MM`` in a string that fits MOMENT_TEXT."""
+    """(microseconds, offset in minutes) from what follows ``HH:MM`` in a string that fits
+    MOMENT_TEXT.
+    """
     fraction = 0
     if "." in tail:
         digits = tail.split(".")[1].split("Z")[0].split("+")[0].split("-")[0]
@@ -265,7 +293,9 @@ def _microseconds(array: pa.Array) -> np.ndarray:
 
 
 def _scaled(raw: np.ndarray, factor: int) -> np.ndarray:
-    """``raw * factor``, where a moment too far away for 64 bits stays at the end that it is nearest to."""
+    """``raw * factor``, where a moment too far away for 64 bits stays at the end that it is nearest
+    to.
+    """
     limit = LARGEST_MOMENT // factor
     return np.clip(raw, -limit, limit) * factor
 
@@ -291,8 +321,10 @@ def _whole_numbers(array: pa.Array) -> Cells:
     large = np.flatnonzero(np.abs(cells.number) >= LARGEST_EXACT)
     if len(large):
         values, number = _to_numpy(pc.take(array, pa.array(large)), 0), cells.number[large]
-        high, low = values >> np.asarray(32, values.dtype), values & np.asarray(2**32 - 1, values.dtype)
-        # Every step is a whole number of at most 34 bits, or a multiple of 2^32 below 2^64: exact in doubles.
+        high = values >> np.asarray(32, values.dtype)
+        low = values & np.asarray(2**32 - 1, values.dtype)
+        # Every step is a whole number of at most 34 bits, or a multiple of 2^32 below 2^64: exact
+        # in doubles.
         cells.rest[large] = (high.astype(np.float64) * 2.0**32 - number) + low.astype(np.float64)
     return cells
 
@@ -313,18 +345,27 @@ def _moments(values: np.ndarray) -> Cells:
 
 def _texts(array: pa.Array) -> Cells:
     cells = _blank(len(array), TEXT)
-    return Cells(cells.kind, pc.ascii_trim_whitespace(array), cells.number, cells.moment, cells.rest)
+    return Cells(
+        cells.kind, pc.ascii_trim_whitespace(array), cells.number, cells.moment, cells.rest
+    )
 
 
-def mark_missing(cells: Cells, missing_values: Sequence[str], categories: Sequence[str] = ()) -> Cells:
-    """What the schema lists as missing becomes MISSING, by value: 999 is 999 as a number and as text.
+def mark_missing(
+    cells: Cells, missing_values: Sequence[str], categories: Sequence[str] = ()
+) -> Cells:
+    """What the schema lists as missing becomes MISSING, by value: 999 is 999 as a number and as
+    text.
 
     Text that is a listed category stays one, whatever value it looks like.
     """
     listed = pa.array(list(missing_values), pa.large_string())
     kinds, typed = cells.kind, cells.text.null_count == len(cells)
     said = np.zeros(len(cells), bool) if typed else _among(cells.text, NAN_TEXTS)
-    readings = ((NUMBER, cells.number, numbers_in_text), (FLAG, cells.number, true_or_false), (MOMENT, cells.moment, moments_in_text))
+    readings = (
+        (NUMBER, cells.number, numbers_in_text),
+        (FLAG, cells.number, true_or_false),
+        (MOMENT, cells.moment, moments_in_text),
+    )
     for kind, values, read in readings:
         missing, looks = read(listed)
         if looks.any():
@@ -339,12 +380,16 @@ def mark_missing(cells: Cells, missing_values: Sequence[str], categories: Sequen
 
 
 def _among(text: pa.Array, values: Sequence[str]) -> np.ndarray:
-    found: np.ndarray = pc.is_in(text, value_set=pa.array(list(values), pa.large_string())).to_numpy(zero_copy_only=False)
+    found: np.ndarray = pc.is_in(
+        text, value_set=pa.array(list(values), pa.large_string())
+    ).to_numpy(zero_copy_only=False)
     return found.copy()
 
 
 def true_or_false(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """(1 or 0, does it say true or false) for each string: what a flag becomes when its column is read as text."""
+    """(1 or 0, does it say true or false) for each string: what a flag becomes when its column is
+    read as text.
+    """
     if text.null_count == len(text):
         return np.zeros(len(text)), np.zeros(len(text), bool)
     low = pc.ascii_lower(text)

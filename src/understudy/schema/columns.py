@@ -44,7 +44,10 @@ class Column(ABC):
         if not isinstance(self.name, str):
             raise SchemaError("The name of a column is a text.")
         if not isinstance(self.missing, bool) or not isinstance(self.other, bool):
-            raise SchemaError(f"Column {self.name!r} has a missing or other setting that is neither true nor false.")
+            raise SchemaError(
+                f"Column {self.name!r} has a missing or other setting that is neither true nor"
+                " false."
+            )
         if not _are_texts(self.missing_values):
             raise SchemaError(f"Column {self.name!r} needs its missing values as a tuple of texts.")
         if not isinstance(self.title, str) or not isinstance(self.description, str):
@@ -57,7 +60,9 @@ class Column(ABC):
 
     @abstractmethod
     def _codes(self, cells: c.Cells) -> np.ndarray:
-        """Code of each cell that has one, -1 where the cell is unreadable; MISSING is done elsewhere."""
+        """Code of each cell that has one, -1 where the cell is unreadable; MISSING is done
+        elsewhere.
+        """
 
     @property
     def _named(self) -> tuple[str, ...]:
@@ -119,7 +124,9 @@ class Column(ABC):
         return [self.label(code) for code in range(self.size)]
 
     def code_of(self, value: Any) -> int:
-        """The code of a value that a person wrote in a query; refuses what the schema does not list."""
+        """The code of a value that a person wrote in a query; refuses what the schema does not
+        list.
+        """
         if isinstance(value, str) and value in ("OTHER", "MISSING"):
             if value == "OTHER" and self.other:
                 return self.other_code
@@ -128,7 +135,10 @@ class Column(ABC):
         cells = c.read_objects([value])
         code = int(self._codes(cells)[0])
         if code < 0 or cells.kind[0] == c.MISSING or not self._lists(cells):
-            raise SchemaError(f"Column {self.name!r} ({self.kind}) has no value {shown(value)}; see its entry in the schema.")
+            raise SchemaError(
+                f"Column {self.name!r} ({self.kind}) has no value {shown(value)}; see its entry in"
+                " the schema."
+            )
         return code
 
 
@@ -139,7 +149,12 @@ def _are_texts(given: object) -> bool:
 def is_integer(text: str) -> bool:
     """Whether a text is a whole number that a double holds exactly."""
     digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) <= 16 and int(digits) <= LARGEST_NUMBER
+    return (
+        digits.isascii()
+        and digits.isdigit()
+        and len(digits) <= 16
+        and int(digits) <= LARGEST_NUMBER
+    )
 
 
 def text_of(value: Any) -> str:
@@ -163,27 +178,56 @@ class Categorical(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not _are_texts(self.categories) or not isinstance(self.ordered, bool) or not isinstance(self.numeric, bool):
-            raise SchemaError(f"Column {self.name!r} needs its categories as a tuple of texts, and ordered and numeric as true or false.")
-        if self.numeric and not all(is_integer(text) and str(int(text)) == text for text in self.categories):
-            raise SchemaError(f"Column {self.name!r} is numeric but lists a category that is not a whole number within 2^53.")
+        if (
+            not _are_texts(self.categories)
+            or not isinstance(self.ordered, bool)
+            or not isinstance(self.numeric, bool)
+        ):
+            raise SchemaError(
+                f"Column {self.name!r} needs its categories as a tuple of texts, and ordered and"
+                " numeric as true or false."
+            )
+        if self.numeric and not all(
+            is_integer(text) and str(int(text)) == text for text in self.categories
+        ):
+            raise SchemaError(
+                f"Column {self.name!r} is numeric but lists a category that is not a whole number"
+                " within 2^53."
+            )
         if not self.categories:
-            raise SchemaError(f"Column {self.name!r} is categorical but lists no categories; give them in constraints.enum.")
+            raise SchemaError(
+                f"Column {self.name!r} is categorical but lists no categories; give them in"
+                " constraints.enum."
+            )
         if len(set(self.categories)) != len(self.categories):
-            raise SchemaError(f"Column {self.name!r} lists a category twice; every category must be listed once.")
+            raise SchemaError(
+                f"Column {self.name!r} lists a category twice; every category must be listed once."
+            )
         try:
             "".join((*self.categories, *self.missing_values)).encode()
         except UnicodeEncodeError:
-            raise SchemaError(f"Column {self.name!r} lists text that cannot be written as UTF-8; change that category.") from None
+            raise SchemaError(
+                f"Column {self.name!r} lists text that cannot be written as UTF-8; change that"
+                " category."
+            ) from None
         for label, declared in (("OTHER", self.other), ("MISSING", self.missing)):
             if declared and label in self.categories:
-                raise SchemaError(f"Column {self.name!r} declares the code {label} and also lists that category; drop one of them.")
+                raise SchemaError(
+                    f"Column {self.name!r} declares the code {label} and also lists that category;"
+                    " drop one of them."
+                )
         numbers = [
             value[looks]
-            for value, looks in (c.numbers_in_text(pa.array(t, pa.large_string())) for t in (self.categories, self.missing_values))
+            for value, looks in (
+                c.numbers_in_text(pa.array(t, pa.large_string()))
+                for t in (self.categories, self.missing_values)
+            )
         ]
         if set(self.categories) & set(self.missing_values) or np.isin(*numbers).any():
-            raise SchemaError(f"Column {self.name!r} lists a category that is also a missing value, which no cell can be; drop one.")
+            raise SchemaError(
+                f"Column {self.name!r} lists a category that is also a missing value, which no cell"
+                " can be; drop one."
+            )
 
     @property
     def values(self) -> int:
@@ -209,20 +253,25 @@ class Categorical(Column):
             unmatched = np.flatnonzero((cells.kind == c.TEXT) & (codes < 0))
             if len(unmatched):
                 value, looks = value.copy(), looks.copy()
-                value[unmatched], looks[unmatched] = c.numbers_in_text(pc.take(cells.text, pa.array(unmatched)))
+                value[unmatched], looks[unmatched] = c.numbers_in_text(
+                    pc.take(cells.text, pa.array(unmatched))
+                )
             at = np.clip(np.searchsorted(numbers, value), 0, len(numbers) - 1)
             codes = np.where(looks & (numbers[at] == value), number_codes[at], codes)
         flags = {name.lower(): code for code, name in reversed(list(enumerate(self.categories)))}
         if flags.keys() & {"true", "false"}:
             flag, said = c.true_or_false(cells.text)
-            flag, said = np.where(cells.kind == c.FLAG, cells.number, flag), (said & (codes < 0)) | (cells.kind == c.FLAG)
+            flag = np.where(cells.kind == c.FLAG, cells.number, flag)
+            said = (said & (codes < 0)) | (cells.kind == c.FLAG)
             for number, name in ((1.0, "true"), (0.0, "false")):
                 codes[said & (flag == number)] = flags.get(name, -1)
         return codes
 
     def _decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
         if self.numeric:
-            return pc.take(pa.array([int(name) for name in self.categories], pa.int64()), pa.array(codes))
+            return pc.take(
+                pa.array([int(name) for name in self.categories], pa.int64()), pa.array(codes)
+            )
         return pc.take(pa.array(self.categories, pa.string()), pa.array(codes))
 
     def _label(self, code: int) -> str:
@@ -244,7 +293,9 @@ class Boolean(Column):
         numeric = np.isin(cells.kind, (c.NUMBER, c.FLAG))
         codes = np.full(len(cells), -1, np.int64)
         for code, texts in ((0, FALSE_TEXTS), (1, TRUE_TEXTS)):
-            said = pc.is_in(low, value_set=pa.array(texts, pa.large_string())).to_numpy(zero_copy_only=False)
+            said = pc.is_in(low, value_set=pa.array(texts, pa.large_string())).to_numpy(
+                zero_copy_only=False
+            )
             codes[said | (numeric & (cells.number == code))] = code
         # "1.0" is what a column of ones becomes when one of its cells was once missing.
         value, looks = c.numbers_in_text(cells.text)
@@ -266,12 +317,17 @@ class Binned(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.edges, tuple) or not all(isinstance(e, (int, float)) and abs(e) <= LARGEST_NUMBER + 1 for e in self.edges):
-            raise SchemaError(f"Column {self.name!r} needs its edges as a tuple of numbers within 2^53.")
+        if not isinstance(self.edges, tuple) or not all(
+            isinstance(e, (int, float)) and abs(e) <= LARGEST_NUMBER + 1 for e in self.edges
+        ):
+            raise SchemaError(
+                f"Column {self.name!r} needs its edges as a tuple of numbers within 2^53."
+            )
         steps = np.diff(np.asarray(self.edges, float))
         if len(self.edges) < 2 or not np.all(np.isfinite(self.edges)) or not np.all(steps > 0):
             raise SchemaError(
-                f"Column {self.name!r} needs finite bounds with minimum below maximum, and cut points that rise strictly between them."
+                f"Column {self.name!r} needs finite bounds with minimum below maximum, and cut"
+                " points that rise strictly between them."
             )
 
     @property
@@ -305,7 +361,9 @@ class Binned(Column):
         """An edge, as people write it."""
 
     def position_of(self, value: Any) -> float:
-        """Where on the axis a value stands that a person wrote in a query; refuses what is out of bounds."""
+        """Where on the axis a value stands that a person wrote in a query; refuses what is out of
+        bounds.
+        """
         self.code_of(value)
         return float(self._axis(c.read_objects([value]))[0][0])
 
@@ -315,7 +373,9 @@ class Binned(Column):
         if found < len(self.edges) and self.edges[found] == position:
             return found
         seen = [
-            i for i in range(max(found - 2, 0), min(found + 2, len(self.edges))) if self._written(self.edges[i]) == self._written(position)
+            i
+            for i in range(max(found - 2, 0), min(found + 2, len(self.edges)))
+            if self._written(self.edges[i]) == self._written(position)
         ]
         return seen[0] if len(seen) == 1 and not self.whole else None
 
@@ -355,13 +415,18 @@ class Number(Binned):
         value, readable = c.numbers_in_text(cells.text)
         flag, said = c.true_or_false(cells.text)
         numeric = np.isin(cells.kind, (c.NUMBER, c.FLAG))
-        return np.where(numeric, cells.number, np.where(said, flag, value)), numeric | readable | said
+        return (
+            np.where(numeric, cells.number, np.where(said, flag, value)),
+            numeric | readable | said,
+        )
 
     def _decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
         if self.integer:
             return pa.array(self._draw_integers(codes, rng))
         low, high = self._edges[codes], self._edges[codes + 1]
-        return pa.array(np.minimum(low + rng.random(len(codes)) * (high - low), np.nextafter(high, low)))
+        return pa.array(
+            np.minimum(low + rng.random(len(codes)) * (high - low), np.nextafter(high, low))
+        )
 
     def _label(self, code: int) -> str:
         low, high = self.edges[code], self.edges[code + 1]
@@ -380,7 +445,10 @@ class Moment(Binned):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.date, bool) or not isinstance(self.resolution, str):
-            raise SchemaError(f"Column {self.name!r} needs date to be true or false, and a resolution such as 'month'.")
+            raise SchemaError(
+                f"Column {self.name!r} needs date to be true or false, and a resolution such as"
+                " 'month'."
+            )
 
     @property
     def kind(self) -> str:  # type: ignore[override]
@@ -404,11 +472,18 @@ class Moment(Binned):
 
     def _decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
         drawn = self._draw_integers(codes, rng)
-        return pa.array(drawn.astype("M8[D]") if self.date else drawn.astype("M8[s]").astype("M8[us]"))
+        return pa.array(
+            drawn.astype("M8[D]") if self.date else drawn.astype("M8[s]").astype("M8[us]")
+        )
 
     def _label(self, code: int) -> str:
-        low, high = (np.datetime64(int(e), "D" if self.date else "s") for e in self.edges[code : code + 2])
-        shown = {"year": "Y", "month": "M", "day": "D", "hour": "h", "minute": "m"}.get(self.resolution)
-        if shown and low.astype(f"M8[{shown}]") + 1 >= high:  # the bin is exactly one unit, or the clipped end of one
+        low, high = (
+            np.datetime64(int(e), "D" if self.date else "s") for e in self.edges[code : code + 2]
+        )
+        shown = {"year": "Y", "month": "M", "day": "D", "hour": "h", "minute": "m"}.get(
+            self.resolution
+        )
+        # the bin is exactly one unit, or the clipped end of one
+        if shown and low.astype(f"M8[{shown}]") + 1 >= high:
             return str(low.astype(f"M8[{shown}]"))
         return f"{low} to {high - 1}"

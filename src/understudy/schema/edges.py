@@ -24,33 +24,59 @@ SPANS = {
 RESOLUTIONS = tuple(SPANS)
 
 
-def number_edges(name: str, low: float, high: float, integer: bool, bins: int | None, cuts: Sequence[float] | None) -> tuple[float, ...]:
+def number_edges(
+    name: str,
+    low: float,
+    high: float,
+    integer: bool,
+    bins: int | None,
+    cuts: Sequence[float] | None,
+) -> tuple[float, ...]:
     """Bin edges from bounds and either a number of equal bins or interior cut points."""
-    if not (math.isfinite(low) and math.isfinite(high)) or low > high or (low == high and not integer):
-        raise SchemaError(f"Column {name!r} needs a finite minimum below its maximum (constraints.minimum, constraints.maximum).")
+    if (
+        not (math.isfinite(low) and math.isfinite(high))
+        or low > high
+        or (low == high and not integer)
+    ):
+        raise SchemaError(
+            f"Column {name!r} needs a finite minimum below its maximum (constraints.minimum,"
+            " constraints.maximum)."
+        )
     if max(abs(low), abs(high)) > LARGEST_NUMBER:
-        raise SchemaError(f"Column {name!r} has a bound beyond 2^53, where numbers lose their last digit; use narrower bounds.")
+        raise SchemaError(
+            f"Column {name!r} has a bound beyond 2^53, where numbers lose their last digit; use"
+            " narrower bounds."
+        )
     if integer and (low != math.floor(low) or high != math.floor(high)):
-        raise SchemaError(f"Column {name!r} is an integer column; its bounds must be whole numbers.")
+        raise SchemaError(
+            f"Column {name!r} is an integer column; its bounds must be whole numbers."
+        )
     if bins is not None and cuts is not None:
         raise SchemaError(f"Column {name!r} gives both bins and cuts; give one of them.")
     end = high + 1 if integer else high
     if cuts is not None:
         if integer and any(cut != math.floor(cut) for cut in cuts):
-            raise SchemaError(f"Column {name!r} is an integer column; its cuts must be whole numbers.")
+            raise SchemaError(
+                f"Column {name!r} is an integer column; its cuts must be whole numbers."
+            )
         return (float(low), *map(float, cuts), float(end))
     if bins is None:
         bins = int(end - low) if integer and end - low <= ONE_BIN_PER_INTEGER else DEFAULT_BINS
     if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= 10**6:
         raise SchemaError(f"Column {name!r} needs a whole number of bins from 1 to 1,000,000.")
     if integer and bins > end - low:
-        raise SchemaError(f"Column {name!r} has {int(end - low)} values and cannot have {bins} bins; use at most as many bins as values.")
+        raise SchemaError(
+            f"Column {name!r} has {int(end - low)} values and cannot have {bins} bins; use at most"
+            " as many bins as values."
+        )
     if integer:
         return tuple(float(low + (i * int(end - low)) // bins) for i in range(bins + 1))
     return (*(low + (high - low) * i / bins for i in range(bins)), float(high))
 
 
-def moment_edges(name: str, low: Any, high: Any, date: bool, resolution: str, bins: int | None) -> tuple[float, ...]:
+def moment_edges(
+    name: str, low: Any, high: Any, date: bool, resolution: str, bins: int | None
+) -> tuple[float, ...]:
     """Bin edges in days or seconds: calendar units between two bounds, or so many equal bins."""
     first, last = (_moment(name, bound, date) for bound in (low, high))
     if first > last:
@@ -60,7 +86,10 @@ def moment_edges(name: str, low: Any, high: Any, date: bool, resolution: str, bi
         return number_edges(name, first, last, True, bins, None)
     if resolution not in RESOLUTIONS or (date and resolution in ("hour", "minute", "second")):
         kind, allowed = ("date", RESOLUTIONS[:5]) if date else ("datetime", RESOLUTIONS)
-        raise SchemaError(f"Column {name!r} has resolution {shown(resolution)}; a {kind} column takes one of {', '.join(allowed)}.")
+        raise SchemaError(
+            f"Column {name!r} has resolution {shown(resolution)}; a {kind} column takes one of"
+            f" {', '.join(allowed)}."
+        )
     base = "D" if date else "s"
     count, unit = SPANS[resolution]
     start = int(np.array(first, f"M8[{base}]").astype(f"M8[{unit}]").astype(np.int64))
@@ -69,8 +98,16 @@ def moment_edges(name: str, low: Any, high: Any, date: bool, resolution: str, bi
     start = (start - offset) // count * count + offset
     stop = int(np.array(last, f"M8[{base}]").astype(f"M8[{unit}]").astype(np.int64)) + 1
     if (stop - start) // count > 10**6:
-        raise SchemaError(f"Column {name!r} would have over a million bins at resolution {resolution!r}; use a coarser resolution or bins.")
-    marks = np.arange(start, stop + count, count).astype(f"M8[{unit}]").astype(f"M8[{base}]").astype(np.int64)
+        raise SchemaError(
+            f"Column {name!r} would have over a million bins at resolution {resolution!r}; use a"
+            " coarser resolution or bins."
+        )
+    marks = (
+        np.arange(start, stop + count, count)
+        .astype(f"M8[{unit}]")
+        .astype(f"M8[{base}]")
+        .astype(np.int64)
+    )
     inside = marks[(marks > first) & (marks < end)]
     return (float(first), *map(float, inside), float(end))
 
@@ -84,5 +121,8 @@ def _moment(name: str, value: Any, date: bool) -> int:
     else:
         value = None
     if value is None:
-        raise SchemaError(f"Column {name!r} needs ISO 8601 bounds such as 2020-01-31 (constraints.minimum, constraints.maximum).")
+        raise SchemaError(
+            f"Column {name!r} needs ISO 8601 bounds such as 2020-01-31 (constraints.minimum,"
+            " constraints.maximum)."
+        )
     return int(value // (c.MICROSECONDS * (86400 if date else 1)))

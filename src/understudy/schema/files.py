@@ -1,7 +1,9 @@
-"""YAML and JSON files of plain mappings, read strictly: no code is changed, and whatever is wrong is said with its line.
+"""YAML and JSON files of plain mappings, read strictly: no code is changed, and whatever is wrong
+is said with its line.
 
-PyYAML parses, and nothing more: what a scalar means is decided here, by the place where it stands. A category is the
-characters written; anything else is what YAML 1.1 and 1.2 both read. A key given twice is an error.
+PyYAML parses, and nothing more: what a scalar means is decided here, by the place where it stands.
+A category is the characters written; anything else is what YAML 1.1 and 1.2 both read. A key given
+twice is an error.
 """
 
 from __future__ import annotations
@@ -22,8 +24,14 @@ from understudy.schema.scalars import is_moment, is_text, read_plain
 MOST_REPEATED = 1_000_000
 MOST_NESTED = 50
 ERRORS: dict[str, type[InputError]] = {"schema": SchemaError, "workload": WorkloadError}
-BEGINNING = {"schema": " and begin with fields: and a list of columns", "workload": " and begin with marginals: or queries:"}
-PLACES: dict[str, Callable[[Mapping[str, bool]], Places]] = {"schema": in_schema, "workload": in_workload}
+BEGINNING = {
+    "schema": " and begin with fields: and a list of columns",
+    "workload": " and begin with marginals: or queries:",
+}
+PLACES: dict[str, Callable[[Mapping[str, bool]], Places]] = {
+    "schema": in_schema,
+    "workload": in_workload,
+}
 
 TEXT_TAG = "tag:yaml.org,2002:str"
 PLAIN_TAG = "plain"  # of a scalar without quotes, which may be a number
@@ -33,23 +41,56 @@ OLD_BREAKS = re.compile("[\x85\u2028\u2029]")  # end a line in YAML 1.1 and not 
 # What PyYAML says, and what to do about it.
 ADVICE = (
     (r"character '\\t'", "there is a tab where only spaces may stand; indent with spaces"),
-    (r"character '(.)' that cannot start", "a text cannot begin with {0} unless it is in quotes; put it in quotes"),
+    (
+        r"character '(.)' that cannot start",
+        "a text cannot begin with {0} unless it is in quotes; put it in quotes",
+    ),
     (
         r"mapping values are not allowed",
-        "there is a colon where none may stand; check the indentation, or put a text that holds ': ' in quotes",
+        (
+            "there is a colon where none may stand; check the indentation, or put a text that holds"
+            " ': ' in quotes"
+        ),
     ),
     (r"could not find expected ':'", "a key has no colon after it; write key: value"),
     (
         r"expected ',' or '(.)', but got ':'",
-        "there is a colon where a comma or {0} belongs; close the bracket before it, or put a text that holds ': ' in quotes",
+        (
+            "there is a colon where a comma or {0} belongs; close the bracket before it, or put a"
+            " text that holds ': ' in quotes"
+        ),
     ),
-    (r"expected ',' or '(.)'", "a bracket that was opened is not closed; check for a missing comma or {0}"),
-    (r"expected <block end>", "this line does not go with those above it; check its indentation and quotes"),
+    (
+        r"expected ',' or '(.)'",
+        "a bracket that was opened is not closed; check for a missing comma or {0}",
+    ),
+    (
+        r"expected <block end>",
+        "this line does not go with those above it; check its indentation and quotes",
+    ),
     (r"expected the node content", "a value is missing before this; check the commas and brackets"),
-    (r"entries are not allowed here", "there is a dash where no list may begin; put the list on a line of its own, or the text in quotes"),
-    (r"unexpected (end of stream|document separator)", "a quote that was opened is not closed; close it"),
-    (r"unknown escape character", "there is a backslash in double quotes that escapes nothing; double it, or use single quotes"),
-    (r"undefined alias", "an alias names an anchor that does not stand before it; write out what it means"),
+    (
+        r"entries are not allowed here",
+        (
+            "there is a dash where no list may begin; put the list on a line of its own, or the"
+            " text in quotes"
+        ),
+    ),
+    (
+        r"unexpected (end of stream|document separator)",
+        "a quote that was opened is not closed; close it",
+    ),
+    (
+        r"unknown escape character",
+        (
+            "there is a backslash in double quotes that escapes nothing; double it, or use single"
+            " quotes"
+        ),
+    ),
+    (
+        r"undefined alias",
+        "an alias names an anchor that does not stand before it; write out what it means",
+    ),
     (r"second occurrence", "an anchor is given twice; name the second one otherwise"),
     (r"found another document", "a second document begins; keep one in a file"),
 )
@@ -59,7 +100,14 @@ OTHERWISE = "this is no YAML; check brackets, quotes and indentation"
 class Unreadable(ValueError):
     """What is wrong with a file, and where; ``unclear`` when it can be read in two ways."""
 
-    def __init__(self, words: str, line: int | None = None, column: int | None = None, *, unclear: bool = False) -> None:
+    def __init__(
+        self,
+        words: str,
+        line: int | None = None,
+        column: int | None = None,
+        *,
+        unclear: bool = False,
+    ) -> None:
         super().__init__(words)
         self.words, self.unclear = words, unclear
         self.where = f" at line {line}, column {column}" if line is not None else ""
@@ -73,14 +121,19 @@ def _stop(words: str, mark: yaml.Mark, *, unclear: bool = False) -> NoReturn:
 
 
 class _Loader(yaml.BaseLoader):
-    """PyYAML's parser up to the tree of nodes, which remember where they stood and whether they had quotes."""
+    """PyYAML's parser up to the tree of nodes, which remember where they stood and whether they had
+    quotes.
+    """
 
     nested = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if getattr(event, "tag", None) not in TAGS:
-            _stop("tags that begin with ! are not read here; remove it, or put a text in quotes", event.start_mark)
+            _stop(
+                "tags that begin with ! are not read here; remove it, or put a text in quotes",
+                event.start_mark,
+            )
         if self.nested == MOST_NESTED:
             _stop(f"it is nested more than {MOST_NESTED} deep", event.start_mark)
         self.nested += 1
@@ -99,20 +152,38 @@ def _read_yaml(text: str, places: Callable[[Mapping[str, bool]], Places]) -> Any
     found = OLD_BREAKS.search(text)
     if found:
         line, column = _position(text, found.start())
-        words = f"the character U+{ord(found[0]):04X} ends a line in YAML 1.1 and not in YAML 1.2; write it as an escape in double quotes"
+        words = (
+            f"the character U+{ord(found[0]):04X} ends a line in YAML 1.1 and not in YAML 1.2;"
+            " write it as an escape in double quotes"
+        )
         raise Unreadable(words, line, column, unclear=True)
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
     except yaml.reader.ReaderError as problem:
-        raise Unreadable("there is a control character; remove it", *_position(text, problem.position)) from None
+        raise Unreadable(
+            "there is a control character; remove it", *_position(text, problem.position)
+        ) from None
     except yaml.MarkedYAMLError as problem:
-        _stop(_advice(problem.problem or ""), problem.problem_mark or problem.context_mark or yaml.Mark("", 0, 0, 0, None, 0))
+        _stop(
+            _advice(problem.problem or ""),
+            problem.problem_mark or problem.context_mark or yaml.Mark("", 0, 0, 0, None, 0),
+        )
     if node is None:
         return None
     _check_size(node, len(text) + MOST_REPEATED, {})
     keys = node.value if isinstance(node, yaml.MappingNode) else []
-    return _built(node, (), places({key.value: isinstance(value, yaml.SequenceNode) for key, value in keys if _is_scalar(key)}))
+    return _built(
+        node,
+        (),
+        places(
+            {
+                key.value: isinstance(value, yaml.SequenceNode)
+                for key, value in keys
+                if _is_scalar(key)
+            }
+        ),
+    )
 
 
 def _position(text: str, at: int) -> tuple[int, int]:
@@ -132,11 +203,19 @@ def _is_scalar(node: yaml.Node) -> bool:
 
 
 def _check_size(node: yaml.Node, most: int, known: dict[int, int | None]) -> int:
-    """How many nodes there are once every alias stands for a copy of its own; a bomb, or a node inside itself, is refused."""
+    """How many nodes there are once every alias stands for a copy of its own; a bomb, or a node
+    inside itself, is refused.
+    """
     if id(node) not in known:
         known[id(node)] = None  # not yet counted
-        pieces = [piece for pair in node.value for piece in pair] if isinstance(node, yaml.MappingNode) else node.value
-        total = 1 + sum(_check_size(piece, most, known) for piece in (() if _is_scalar(node) else pieces))
+        pieces = (
+            [piece for pair in node.value for piece in pair]
+            if isinstance(node, yaml.MappingNode)
+            else node.value
+        )
+        total = 1 + sum(
+            _check_size(piece, most, known) for piece in (() if _is_scalar(node) else pieces)
+        )
         if total > most:
             _stop(f"its aliases repeat more than {MOST_REPEATED:,} pieces", node.start_mark)
         known[id(node)] = total
@@ -151,7 +230,9 @@ def _built(node: yaml.Node, path: tuple[str, ...], places: Places) -> Any:
         return {key.value: _built(value, (*path, key.value), places) for key, value in _pairs(node)}
     if isinstance(node, yaml.SequenceNode):
         inner = (*path, "[]")
-        counted = places(inner) is Place.ITEM and all(item.tag == PLAIN_TAG and COUNTED.fullmatch(item.value) for item in node.value)
+        counted = places(inner) is Place.ITEM and all(
+            item.tag == PLAIN_TAG and COUNTED.fullmatch(item.value) for item in node.value
+        )
         return [int(item.value) if counted else _built(item, inner, places) for item in node.value]
     return node.value if node.tag != PLAIN_TAG else _scalar(node, places(path))
 
@@ -164,10 +245,17 @@ def _pairs(node: yaml.MappingNode) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
             _stop("a key is not a plain word", key.start_mark)
         if key.value == "<<" and key.tag == PLAIN_TAG:
             _stop(
-                "<< merges mappings in YAML 1.1 and is a key in 1.2; write the keys out, or put it in quotes", key.start_mark, unclear=True
+                "<< merges mappings in YAML 1.1 and is a key in 1.2; write the keys out, or put it"
+                " in quotes",
+                key.start_mark,
+                unclear=True,
             )
         if key.value in lines:
-            _stop(f"the key {shown(key.value)} is given twice, first in line {lines[key.value]}; keep one of them", key.start_mark)
+            _stop(
+                f"the key {shown(key.value)} is given twice, first in line {lines[key.value]}; keep"
+                " one of them",
+                key.start_mark,
+            )
         lines[key.value] = key.start_mark.line + 1
     return node.value
 
@@ -196,12 +284,28 @@ class _Number(str):
 
 def _read_json(text: str, places: Callable[[Mapping[str, bool]], Places]) -> Any:
     try:
-        data = json.loads(text, object_pairs_hook=_no_repeats, parse_int=_Number, parse_float=_Number, parse_constant=_Number)
+        data = json.loads(
+            text,
+            object_pairs_hook=_no_repeats,
+            parse_int=_Number,
+            parse_float=_Number,
+            parse_constant=_Number,
+        )
     except json.JSONDecodeError as problem:
-        raise Unreadable(problem.msg[:1].lower() + problem.msg[1:], problem.lineno, problem.colno) from None
+        raise Unreadable(
+            problem.msg[:1].lower() + problem.msg[1:], problem.lineno, problem.colno
+        ) from None
     except RecursionError:
         raise Unreadable("it is nested too deep") from None
-    return _settled(data, (), places({key: isinstance(value, list) for key, value in data.items()} if isinstance(data, dict) else {}))
+    return _settled(
+        data,
+        (),
+        places(
+            {key: isinstance(value, list) for key, value in data.items()}
+            if isinstance(data, dict)
+            else {}
+        ),
+    )
 
 
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -219,7 +323,9 @@ def _settled(data: Any, path: tuple[str, ...], places: Places) -> Any:
         return {key: _settled(value, (*path, key), places) for key, value in data.items()}
     if isinstance(data, list):
         inner = (*path, "[]")
-        counted = places(inner) is Place.ITEM and all(isinstance(item, _Number) and COUNTED.fullmatch(item) for item in data)
+        counted = places(inner) is Place.ITEM and all(
+            isinstance(item, _Number) and COUNTED.fullmatch(item) for item in data
+        )
         return [int(item) if counted else _settled(item, inner, places) for item in data]
     if not isinstance(data, _Number):
         return data
@@ -244,15 +350,24 @@ def read_mapping(path: str | Path, what: str) -> dict[str, Any]:
         data = read(text, PLACES[what])
     except Unreadable as problem:
         verdict = "can be read in two ways" if problem.unclear else f"is not valid {form}"
-        raise error(f"The {what} file {str(path)!r} {verdict}{problem.where}: {problem.words}.") from None
+        raise error(
+            f"The {what} file {str(path)!r} {verdict}{problem.where}: {problem.words}."
+        ) from None
     except (ValueError, yaml.YAMLError, RecursionError):
-        raise error(f"The {what} file {str(path)!r} is not valid {form}: it cannot be read.") from None
+        raise error(
+            f"The {what} file {str(path)!r} is not valid {form}: it cannot be read."
+        ) from None
     try:
         json.dumps(data, ensure_ascii=False).encode()
     except (UnicodeEncodeError, ValueError, RecursionError):
-        raise error(f"The {what} file {str(path)!r} holds text that cannot be written as UTF-8.") from None
+        raise error(
+            f"The {what} file {str(path)!r} holds text that cannot be written as UTF-8."
+        ) from None
     if not isinstance(data, dict):
-        raise error(f"The file {str(path)!r} is no {what}; it should have a mapping at its top{BEGINNING[what]}.")
+        raise error(
+            f"The file {str(path)!r} is no {what}; it should have a mapping at its"
+            f" top{BEGINNING[what]}."
+        )
     return data
 
 

@@ -1,7 +1,9 @@
-"""The keys that a Table Schema may have: which are read here, which are not, and what somebody may have meant.
+"""The keys that a Table Schema may have: which are read here, which are not, and what somebody may
+have meant.
 
-Table Schema allows keys of one's own, so an unknown one is no error; it is said that nobody reads it. One that nearly is a
-key that would be read, and is not there, is a slip that would change what the schema means: it is refused.
+Table Schema allows keys of one's own, so an unknown one is no error; it is said that nobody reads
+it. One that nearly is a key that would be read, and is not there, is a slip that would change what
+the schema means: it is refused.
 """
 
 from __future__ import annotations
@@ -22,28 +24,55 @@ READ = {
 }
 # Keys that say something about a table and nothing about how its cells are read.
 SAID = {
-    "schema": {"title", "description", "name", "type", "profile", "homepage", "fieldsMatch"}
-    | {"primaryKey", "uniqueKeys", "foreignKeys", "$schema"},
+    "schema": (
+        {"title", "description", "name", "type", "profile", "homepage", "fieldsMatch"}
+        | {"primaryKey", "uniqueKeys", "foreignKeys", "$schema"}
+    ),
     "field": {"title", "description", "example", "rdfType"},
     "constraints": {"required", "unique", "pattern", "minLength", "maxLength", "jsonSchema"},
     "understudy": set(),
 }
 # Keys of Table Schema that say how cells are read, which here is the same for all tables.
 OTHERWISE_READ = {
-    "field": {"format", "trueValues", "falseValues", "decimalChar", "groupChar", "bareNumber", "missingValues"},
+    "field": {
+        "format",
+        "trueValues",
+        "falseValues",
+        "decimalChar",
+        "groupChar",
+        "bareNumber",
+        "missingValues",
+    },
     "constraints": {"exclusiveMinimum", "exclusiveMaximum"},
 }
-SETTINGS = ("bins", "cuts", "missing", "other", "resolution")  # of a column, in the understudy block
+# of a column, in the understudy block
+SETTINGS = ("bins", "cuts", "missing", "other", "resolution")
 TYPES = ("string", "any", "boolean", "integer", "number", "year", "date", "datetime")
 # What follows from a key that is not read, by the types of the fields that it matters for.
-AS_WORDS = "a boolean column reads true/false, t/f, yes/no, y/n and 1/0 only; for other words make it a string column with an enum"
+AS_WORDS = (
+    "a boolean column reads true/false, t/f, yes/no, y/n and 1/0 only; for other words make it a"
+    " string column with an enum"
+)
 AS_ISO = "dates and times are read as ISO 8601 only, such as 2024-02-29"
 AS_POINT = "numbers are read with a decimal point only, and with no other sign"
 FOLLOWS = {
-    **{(key, "boolean"): AS_WORDS for key in ("enum", "categories", "trueValues", "falseValues", "format")},
+    **{
+        (key, "boolean"): AS_WORDS
+        for key in ("enum", "categories", "trueValues", "falseValues", "format")
+    },
     **{("format", kind): AS_ISO for kind in ("date", "datetime")},
-    **{(key, kind): AS_POINT for key in ("decimalChar", "groupChar", "bareNumber") for kind in ("integer", "number")},
-    **{("missingValues", kind): "missingValues are read at the top of the schema only, for all columns" for kind in TYPES},
+    **{
+        (key, kind): AS_POINT
+        for key in ("decimalChar", "groupChar", "bareNumber")
+        for kind in ("integer", "number")
+    },
+    **{
+        (
+            "missingValues",
+            kind,
+        ): "missingValues are read at the top of the schema only, for all columns"
+        for kind in TYPES
+    },
 }
 LISTED = ("string", "any", "integer", "number", "year")  # types whose enum is read
 AS_ALIKE = 0.75  # of the letters
@@ -89,14 +118,24 @@ class _Unread:
 
     @property
     def words(self) -> str:
-        listed = "; ".join(f"{shown(key)} of {_places(places)}" for key, places in list(self.keys.items())[:MOST_LISTED])
-        listed += f"; and {len(self.keys) - MOST_LISTED:,} more" if len(self.keys) > MOST_LISTED else ""
+        listed = "; ".join(
+            f"{shown(key)} of {_places(places)}"
+            for key, places in list(self.keys.items())[:MOST_LISTED]
+        )
+        listed += (
+            f"; and {len(self.keys) - MOST_LISTED:,} more" if len(self.keys) > MOST_LISTED else ""
+        )
         said = "".join(f" Note that {hint}." for hint in self.hints)
-        return f"These keys of the schema are not read{'' if said else ', and change nothing'}: {listed}.{said}"
+        return (
+            f"These keys of the schema are not read{'' if said else ', and change nothing'}:"
+            f" {listed}.{said}"
+        )
 
 
 def check_keys(data: Mapping[str, Any]) -> None:
-    """Refuse keys that are slips, and say which others of a Table Schema nobody reads: all of them in one warning."""
+    """Refuse keys that are slips, and say which others of a Table Schema nobody reads: all of them
+    in one warning.
+    """
     unread = _Unread()
     _look(data, "schema", "the schema", unread)
     block = data.get("understudy")
@@ -117,21 +156,37 @@ def _look_at_field(field: Mapping[str, Any], unread: _Unread) -> None:
     if isinstance(constraints, Mapping):
         _look(constraints, "constraints", where, unread, kind)
     if kind not in LISTED:
-        for key in {"categories"} & set(field) or {"enum"} & set(constraints if isinstance(constraints, Mapping) else ()):
+        for key in {"categories"} & set(field) or {"enum"} & set(
+            constraints if isinstance(constraints, Mapping) else ()
+        ):
             unread.add(key, where, FOLLOWS.get((key, kind)))
 
 
-def _look(part: Mapping[str, Any], kind: str, where: str, unread: _Unread, of_type: str = "") -> None:
+def _look(
+    part: Mapping[str, Any], kind: str, where: str, unread: _Unread, of_type: str = ""
+) -> None:
     for key in part:
-        # A table may have a type of its own; a column's type there is one that slipped out of its field.
+        # A table may have a type of its own; a column's type there is one that slipped out of its
+        # field.
         slipped = kind == "schema" and key == "type" and part[key] in TYPES
-        if not slipped and (key in READ[kind] or key in SAID[kind] or (key == "format" and part[key] in ("default", "any"))):
+        if not slipped and (
+            key in READ[kind]
+            or key in SAID[kind]
+            or (key == "format" and part[key] in ("default", "any"))
+        ):
             continue
         known = slipped or key in OTHERWISE_READ.get(kind, ())
         near = None if known else nearest(key, READ[kind])
-        if kind == "understudy" or (kind == "constraints" and not known) or (near is not None and near not in part):
+        if (
+            kind == "understudy"
+            or (kind == "constraints" and not known)
+            or (near is not None and near not in part)
+        ):
             known_ones = ", ".join([*READ[kind], *sorted(SAID[kind])])
-            raise SchemaError(f"The key {shown(key)} of {where} is not known{meant(key, READ[kind])}; known are {known_ones}.")
+            raise SchemaError(
+                f"The key {shown(key)} of {where} is not known{meant(key, READ[kind])}; known are"
+                f" {known_ones}."
+            )
         unread.add(str(key), where, FOLLOWS.get((str(key), of_type)) or _belongs(str(key), kind))
 
 
@@ -142,7 +197,10 @@ def _belongs(key: str, kind: str) -> str | None:
     if kind in ("schema", "field") and key in READ["constraints"]:
         return f"{key} belongs under constraints of a field; look at the indentation"
     if kind in ("schema", "field") and key in SETTINGS:
-        return f"{key} belongs under understudy, columns and the name of the column; look at the indentation"
+        return (
+            f"{key} belongs under understudy, columns and the name of the column; look at the"
+            " indentation"
+        )
     return None
 
 

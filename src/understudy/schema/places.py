@@ -1,6 +1,8 @@
-"""Where in our files a text stands, and where a number: a code is the characters that somebody wrote.
+"""Where in our files a text stands, and where a number: a code is the characters that somebody
+wrote.
 
-A place is the keys that lead to it, ``[]`` standing for any entry of a list. Keys themselves are always characters.
+A place is the keys that lead to it, ``[]`` standing for any entry of a list. Keys themselves are
+always characters.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ def in_schema(top: Mapping[str, bool]) -> Places:
 
 
 def in_workload(top: Mapping[str, bool]) -> Places:
-    """The places of a workload file: columns and their values are texts, and only ``t`` is a number."""
+    """The places of a workload file: columns and their values are texts, and only ``t`` is a
+    number.
+    """
     return _in_workload
 
 
@@ -41,7 +45,12 @@ def _in_table_schema(path: Path) -> Place:
             return Place.BOUND
         case ("fields", _, "constraints", "enum" | "pattern", *_):
             return Place.TEXT
-        case ("fields", _, "constraints" | "categoriesOrdered", *_) | ("fields",) | ("fields", _) | ("understudy", *_):
+        case (
+            ("fields", _, "constraints" | "categoriesOrdered", *_)
+            | ("fields",)
+            | ("fields", _)
+            | ("understudy", *_)
+        ):
             return Place.VALUE
     return Place.TEXT
 

@@ -1,7 +1,9 @@
-"""One plain scalar of a YAML file, read by YAML 1.1 and by YAML 1.2. Where the two differ, nobody guesses: it is refused.
+"""One plain scalar of a YAML file, read by YAML 1.1 and by YAML 1.2. Where the two differ, nobody
+guesses: it is refused.
 
-PyYAML reads YAML 1.1, most other programs 1.2, and people have neither in mind: ``010`` is 8 in one and 10 in the other,
-``12:30`` is 750 or a text, ``1e3`` is a text or 1000. So both readings are worked out, and only one that they share counts.
+PyYAML reads YAML 1.1, most other programs 1.2, and people have neither in mind: ``010`` is 8 in one
+and 10 in the other, ``12:30`` is 750 or a text, ``1e3`` is a text or 1000. So both readings are
+worked out, and only one that they share counts.
 """
 
 from __future__ import annotations
@@ -14,19 +16,30 @@ from understudy.errors import shown
 
 LONGEST_NUMBER = 400  # digits; a double has fewer
 NULLS = {"", "~", "null", "Null", "NULL"}
-FLAGS = {word: word.lower() == "true" for name in ("true", "false") for word in (name, name.title(), name.upper())}
+FLAGS = {
+    word: word.lower() == "true"
+    for name in ("true", "false")
+    for word in (name, name.title(), name.upper())
+}
 # What only YAML 1.1 takes for true and false.
 OLD_FLAGS = {
-    word: name in ("y", "yes", "on") for name in ("y", "yes", "on", "n", "no", "off") for word in (name, name.title(), name.upper())
+    word: name in ("y", "yes", "on")
+    for name in ("y", "yes", "on", "n", "no", "off")
+    for word in (name, name.title(), name.upper())
 }
 ENDLESS = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-OLD_INTEGER = re.compile(r"[-+]?(0b[01_]+|0[0-7_]+|0x[0-9a-fA-F_]+|(0|[1-9][0-9_]*)|[1-9][0-9_]*(:[0-5]?[0-9])+)")
-OLD_FLOAT = re.compile(r"[-+]?(([0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)([eE][-+][0-9]+)?|[0-9][0-9_]*(:[0-5]?[0-9])+\.[0-9_]*)")
+OLD_INTEGER = re.compile(
+    r"[-+]?(0b[01_]+|0[0-7_]+|0x[0-9a-fA-F_]+|(0|[1-9][0-9_]*)|[1-9][0-9_]*(:[0-5]?[0-9])+)"
+)
+OLD_FLOAT = re.compile(
+    r"[-+]?(([0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)([eE][-+][0-9]+)?|[0-9][0-9_]*(:[0-5]?[0-9])+\.[0-9_]*)"
+)
 OLD_MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}(\.[0-9]*)?([ \t]*(Z|[-+][0-9]{1,2}(:?[0-9]{2})?))?"
+    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}(\.[0-9]*)?(["
+    r" \t]*(Z|[-+][0-9]{1,2}(:?[0-9]{2})?))?"
 )
 OLD_MARKS = {"<<": "a merge of mappings", "=": "a default value"}
 
@@ -43,7 +56,8 @@ class Reading:
 
 
 def read_plain(text: str) -> Any:
-    """What both versions of YAML read; ValueError says how to write it where they differ, OverflowError that it is too long.
+    """What both versions of YAML read; ValueError says how to write it where they differ,
+    OverflowError that it is too long.
 
     Examples:
         >>> [read_plain(text) for text in ("12", "0x1F", "-.5", "1.0e+3", "true", "~", "F")]
@@ -52,9 +66,16 @@ def read_plain(text: str) -> Any:
     old, new = _old(text), _new(text)
     if old.is_as(new):
         return new.value
-    written = [_written(reading.value) for reading in (old, new) if isinstance(reading.value, (bool, int, float))]
+    written = [
+        _written(reading.value)
+        for reading in (old, new)
+        if isinstance(reading.value, (bool, int, float))
+    ]
     advice = f"write {' or '.join(written)}, or put it in quotes" if written else "put it in quotes"
-    raise ValueError(f"{shown(text)} is {old.words} in YAML 1.1 and {new.words} in YAML 1.2; {advice} if it is a text")
+    raise ValueError(
+        f"{shown(text)} is {old.words} in YAML 1.1 and {new.words} in YAML 1.2; {advice} if it is a"
+        " text"
+    )
 
 
 def is_moment(text: str) -> bool:
@@ -108,7 +129,10 @@ def _alike(text: str) -> Reading | None:
 
 def _number(text: str, read: Any) -> Reading:
     if len(text) > LONGEST_NUMBER:
-        raise OverflowError(f"a number has more than {LONGEST_NUMBER} digits; write a shorter one, or put it in quotes if it is a text")
+        raise OverflowError(
+            f"a number has more than {LONGEST_NUMBER} digits; write a shorter one, or put it in"
+            " quotes if it is a text"
+        )
     value = read(text)
     return Reading(f"the number {_written(value)}", value)
 
@@ -123,7 +147,8 @@ def _old_integer(text: str) -> int:
 
 def _sixties(text: str, last: Any) -> Any:
     """Digits in groups of base sixty, as an hour has them; one group is a plain number."""
-    sign, groups = (-1 if text.startswith("-") else 1), text.lstrip("+-").replace("_", "").split(":")
+    sign = -1 if text.startswith("-") else 1
+    groups = text.lstrip("+-").replace("_", "").split(":")
     total: Any = 0
     for group in groups[:-1]:
         total = total * 60 + int(group)

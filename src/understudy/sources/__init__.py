@@ -22,7 +22,9 @@ def open_source(table: Any, schema: Schema) -> Source:
     if schema.pairs is not None:
         return _open_items(table, schema)
     if _is_sparse(table):
-        raise SourceError("A sparse matrix holds items, and needs a schema that lists them: Schema.items(...).")
+        raise SourceError(
+            "A sparse matrix holds items, and needs a schema that lists them: Schema.items(...)."
+        )
     if isinstance(table, (str, Path)):
         from understudy.sources.delimited import DelimitedSource
         from understudy.sources.duckdb import DuckDBSource
@@ -32,7 +34,10 @@ def open_source(table: Any, schema: Schema) -> Source:
         for kind in (DelimitedSource, DuckDBSource):
             if all(file.lower().endswith(kind.endings) for file in files):
                 return kind(table, schema)
-        raise SourceError(f"{str(table)!r} is not a table that can be read; give .csv, .csv.gz or .parquet files, all of one kind.")
+        raise SourceError(
+            f"{str(table)!r} is not a table that can be read; give .csv, .csv.gz or .parquet files,"
+            " all of one kind."
+        )
     from understudy.sources.memory import MemorySource
 
     return MemorySource(table, schema)

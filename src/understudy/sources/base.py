@@ -33,11 +33,15 @@ class Source(Blocks):
     @classmethod
     @abstractmethod
     def holding(cls, table: pa.Table, schema: Schema, folder: Path) -> Source:
-        """A source of this kind with a given invented table, for the conformance kit; may write to ``folder``."""
+        """A source of this kind with a given invented table, for the conformance kit; may write to
+        ``folder``.
+        """
 
     @property
     def origin(self) -> str | None:
-        """The path or glob that the rows came from, if they came from files: where their ledger is kept."""
+        """The path or glob that the rows came from, if they came from files: where their ledger is
+        kept.
+        """
         return None
 
     @property

@@ -34,10 +34,12 @@ from understudy.sources.files import UNREADABLE, FileSource
 
 CHUNK_BYTES = 1 << 22
 LONGEST_HEADER = 1 << 20
-WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # UTF-32 begins with one of these too, or with a zero byte
+# UTF-32 begins with one of these too, or with a zero byte
+WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 COMMA, QUOTE, LINE_FEED, CARRIAGE_RETURN = ord(","), ord('"'), ord("\n"), ord("\r")
 START, PLAIN, QUOTED, CLOSED = range(4)  # where in a cell we are
-BROKEN = (OSError, EOFError, zlib.error)  # what a damaged file raises; dropped before we raise, since a message may quote what it read
+# what a damaged file raises; dropped before we raise, since a message may quote what it read
+BROKEN = (OSError, EOFError, zlib.error)
 
 
 class DelimitedSource(FileSource):
@@ -56,9 +58,14 @@ class DelimitedSource(FileSource):
         with contextlib.suppress(*BROKEN), _open(file) as stream:
             cells = first_row(stream)
         if cells is None:
-            raise SourceError(f"The first line of {file!r} cannot be read as the header of a CSV file.")
+            raise SourceError(
+                f"The first line of {file!r} cannot be read as the header of a CSV file."
+            )
         if cells[0].startswith(WIDE_MARKS) or any(0 in cell for cell in cells):
-            raise SourceError(f"The file {file!r} is not UTF-8; it seems to be UTF-16 or UTF-32. Save it again as UTF-8.")
+            raise SourceError(
+                f"The file {file!r} is not UTF-8; it seems to be UTF-16 or UTF-32. Save it again as"
+                " UTF-8."
+            )
         return [cell.decode("utf-8", "replace").strip() for cell in cells]
 
     def _batches(self, file: str, places: list[int]) -> Iterator[list[pa.Array]]:
@@ -80,7 +87,9 @@ def _open(file: str) -> BinaryIO:
 
 
 def first_row(stream: BinaryIO) -> list[bytearray]:
-    """The cells of the first row, by the rules of :func:`cut`: both must agree on where the header ends."""
+    """The cells of the first row, by the rules of :func:`cut`: both must agree on where the header
+    ends.
+    """
     cells, state = [bytearray()], START
     data = chain.from_iterable(iter(lambda: stream.read(4096), b""))
     for byte in islice(data, LONGEST_HEADER):
@@ -97,8 +106,12 @@ def first_row(stream: BinaryIO) -> list[bytearray]:
     return cells
 
 
-def cut(stream: BinaryIO, wanted: Sequence[int], chunk_bytes: int = CHUNK_BYTES) -> Iterator[list[pa.Array]]:
-    """Batches of the wanted cells (by their place in the row), one array each, empty cells null; all rows, the header too."""
+def cut(
+    stream: BinaryIO, wanted: Sequence[int], chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[list[pa.Array]]:
+    """Batches of the wanted cells (by their place in the row), one array each, empty cells null;
+    all rows, the header too.
+    """
     slots = np.full(max(wanted, default=-1) + 1, -1, np.int64)
     slots[list(wanted)] = np.arange(len(wanted))
     rest = b""
@@ -110,7 +123,9 @@ def cut(stream: BinaryIO, wanted: Sequence[int], chunk_bytes: int = CHUNK_BYTES)
         ends = np.zeros((len(wanted), np.count_nonzero(data == LINE_FEED) + 2), np.int64)
         rows, done = _cut(data, not fresh, slots, np.zeros(len(wanted), np.int64), text, ends)
         if rows:
-            yield [_array(text[slot], ends[slot, : rows + 1]) for slot in range(len(wanted))] or [pa.nulls(rows)]
+            yield [_array(text[slot], ends[slot, : rows + 1]) for slot in range(len(wanted))] or [
+                pa.nulls(rows)
+            ]
         if not fresh:
             return
         rest = data[done:].tobytes()
@@ -118,12 +133,24 @@ def cut(stream: BinaryIO, wanted: Sequence[int], chunk_bytes: int = CHUNK_BYTES)
 
 def _array(text: np.ndarray, ends: np.ndarray) -> pa.Array:
     present = pa.array(np.diff(ends) > 0).buffers()[1]
-    return pa.Array.from_buffers(pa.large_string(), len(ends) - 1, [present, pa.py_buffer(ends), pa.py_buffer(text[: ends[-1]])])
+    return pa.Array.from_buffers(
+        pa.large_string(),
+        len(ends) - 1,
+        [present, pa.py_buffer(ends), pa.py_buffer(text[: ends[-1]])],
+    )
 
 
 @kernel(borrows=True)
-def _cut(data: np.ndarray, last: bool, slots: np.ndarray, at: np.ndarray, text: np.ndarray, ends: np.ndarray) -> tuple[int, int]:
-    """(complete rows, bytes they took); what is left over belongs to the next chunk unless this is the last.
+def _cut(
+    data: np.ndarray,
+    last: bool,
+    slots: np.ndarray,
+    at: np.ndarray,
+    text: np.ndarray,
+    ends: np.ndarray,
+) -> tuple[int, int]:
+    """(complete rows, bytes they took); what is left over belongs to the next chunk unless this is
+    the last.
 
     ``at`` is where the next byte of each wanted cell goes: zeros.
     """

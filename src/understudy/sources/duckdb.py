@@ -45,11 +45,14 @@ class DuckDBSource(FileSource):
             problem = MemoryError()  # nothing is wrong with the file
         except (duckdb.Error, pa.ArrowException, OSError):
             pass
-        # An engine's own message may quote the value it was reading: raised out here, ours has none behind it.
+        # An engine's own message may quote the value it was reading: raised out here, ours has none
+        # behind it.
         raise problem
 
 
-def _through_either(file: str, places: list[int], types: list[pa.DataType]) -> Iterator[list[pa.Array]]:
+def _through_either(
+    file: str, places: list[int], types: list[pa.DataType]
+) -> Iterator[list[pa.Array]]:
     sure = [at for at, kind in enumerate(types) if _always_converts(kind)]
     rest = [at for at in range(len(places)) if at not in sure]
     if not rest:
@@ -62,7 +65,9 @@ def _through_either(file: str, places: list[int], types: list[pa.DataType]) -> I
             yield [columns[(sure + rest).index(at)] for at in range(len(places))]
 
 
-def _side_by_side(left: Iterator[list[pa.Array]], right: Iterator[list[pa.Array]]) -> Iterator[list[pa.Array]]:
+def _side_by_side(
+    left: Iterator[list[pa.Array]], right: Iterator[list[pa.Array]]
+) -> Iterator[list[pa.Array]]:
     """The columns of both, cut wherever a batch of either ends."""
     here: list[pa.Array] = []
     there: list[pa.Array] = []
@@ -74,11 +79,16 @@ def _side_by_side(left: Iterator[list[pa.Array]], right: Iterator[list[pa.Array]
             raise SourceError(UNREADABLE)  # two readers of one file that disagree about its length
         length = min(len(here[0]), len(there[0]))
         yield [column[:length] for column in (*here, *there)]
-        here, there = ([column[length:] for column in part] if len(part[0]) > length else [] for part in (here, there))
+        here, there = (
+            [column[length:] for column in part] if len(part[0]) > length else []
+            for part in (here, there)
+        )
 
 
 def _always_converts(kind: pa.DataType) -> bool:
-    """Types that DuckDB reads whatever the value. It stops at a timestamp that its microseconds cannot hold."""
+    """Types that DuckDB reads whatever the value. It stops at a timestamp that its microseconds
+    cannot hold.
+    """
     if pa.types.is_dictionary(kind):
         # Arrow keeps the index type that the file declares, and stops at a value too many for it.
         return _always_converts(kind.value_type)
@@ -95,16 +105,30 @@ def _always_converts(kind: pa.DataType) -> bool:
     return any(is_kind(kind) for is_kind in plain)
 
 
-def _through_duckdb(file: str, places: list[int], ordered: bool = False) -> Iterator[list[pa.Array]]:
-    # Columns go by place, because DuckDB's names ignore case. Hive partitioning would let a folder's name replace a column.
+def _through_duckdb(
+    file: str, places: list[int], ordered: bool = False
+) -> Iterator[list[pa.Array]]:
+    # Columns go by place, because DuckDB's names ignore case. Hive partitioning would let a
+    # folder's name replace a column.
     names = ", ".join(f"c{i}" for i in range(len(_schema_of(file).names)))
     wanted = ", ".join(f"c{i}" for i in places) or "1"
-    relation = f"read_parquet([{_literal(file)}], hive_partitioning = false, utf8_validation = 'replace') AS t({names})"
-    # Row order carries no meaning unless another reader goes along; giving it up lets DuckDB stream.
+    relation = (
+        f"read_parquet([{_literal(file)}], hive_partitioning = false, utf8_validation = 'replace')"
+        f" AS t({names})"
+    )
+    # Row order carries no meaning unless another reader goes along; giving it up lets DuckDB
+    # stream.
     order = "true" if ordered else "false"
-    connection = duckdb.connect(config={"memory_limit": MEMORY, "preserve_insertion_order": order, "arrow_large_buffer_size": "true"})
+    connection = duckdb.connect(
+        config={
+            "memory_limit": MEMORY,
+            "preserve_insertion_order": order,
+            "arrow_large_buffer_size": "true",
+        }
+    )
     try:
-        connection.sql("SET enable_progress_bar = false")  # it would write to standard output whenever a file takes long
+        # it would write to standard output whenever a file takes long
+        connection.sql("SET enable_progress_bar = false")
         query = f"SELECT {wanted} FROM {relation}"  # noqa: S608 (numbers and an escaped path)
         for batch in connection.sql(query).to_arrow_reader(BLOCK_ROWS):
             yield batch.columns

@@ -1,4 +1,6 @@
-"""What sources in files share: which files a path names, their columns, and one block after another."""
+"""What sources in files share: which files a path names, their columns, and one block after
+another.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,20 @@ from understudy.schema import Schema
 from understudy.schema.cells import Cells, read_cells
 from understudy.sources.base import CellSource
 
-MOVED = "A name of the table leads to another file than it did at first; give the file itself, or leave the link alone while it is read."
-UNREADABLE = "The files could not be read to the end; check that they are complete and of the format their names say."
+MOVED = (
+    "A name of the table leads to another file than it did at first; give the file itself, or leave"
+    " the link alone while it is read."
+)
+UNREADABLE = (
+    "The files could not be read to the end; check that they are complete and of the format their"
+    " names say."
+)
 
 
 class FileSource(CellSource):
-    """Files of one format, read column by column and batch by batch; memory does not grow with the rows."""
+    """Files of one format, read column by column and batch by batch; memory does not grow with the
+    rows.
+    """
 
     in_files: ClassVar[bool] = True
     endings: ClassVar[tuple[str, ...]]
@@ -35,7 +45,9 @@ class FileSource(CellSource):
         self._places = [os.path.realpath(file) for file in self._files]
         self._headers = [self._header(file) for file in self._files]
         if any(sorted(header) != sorted(self._headers[0]) for header in self._headers):
-            raise SourceError("The files do not all have the same columns; give files of one table.")
+            raise SourceError(
+                "The files do not all have the same columns; give files of one table."
+            )
         super().__init__(schema, self._headers[0])
 
     @property
@@ -52,10 +64,14 @@ class FileSource(CellSource):
 
     @abstractmethod
     def _batches(self, file: str, places: list[int]) -> Iterator[list[pa.Array]]:
-        """Batches of the columns at some places of a file's header; with no places, anything with the right lengths."""
+        """Batches of the columns at some places of a file's header; with no places, anything with
+        the right lengths.
+        """
 
     def _arrays(self, columns: tuple[int, ...]) -> Iterator[list[pa.Array]]:
-        """Batches of whole columns; one file at a time: joined, a file's type would depend on the others' cells."""
+        """Batches of whole columns; one file at a time: joined, a file's type would depend on the
+        others' cells.
+        """
         names = [self._schema.names[c] for c in columns]
         for file, place, header in zip(self._files, self._places, self._headers, strict=True):
             if os.path.realpath(file) != place:  # what was charged is the ledger of the other one
@@ -78,10 +94,16 @@ class FileSource(CellSource):
 def expand(path: str | Path) -> list[str]:
     """The files that a path or glob names."""
     text = str(path)
-    files = sorted(glob.glob(text, recursive=True)) if glob.has_magic(text) and not os.path.exists(text) else [text]
+    files = (
+        sorted(glob.glob(text, recursive=True))
+        if glob.has_magic(text) and not os.path.exists(text)
+        else [text]
+    )
     files = [file for file in files if not os.path.isdir(file)] if len(files) != 1 else files
     if not files or not all(os.path.exists(file) for file in files):
         raise SourceError(f"There is no file {text!r}; check the path.")
     if any(os.path.isdir(file) for file in files):
-        raise SourceError(f"{text!r} is a folder; give a file or a glob such as {text.rstrip('/')}/*.parquet.")
+        raise SourceError(
+            f"{text!r} is a folder; give a file or a glob such as {text.rstrip('/')}/*.parquet."
+        )
     return files

@@ -1,8 +1,10 @@
-"""Which tables in memory are read, and how: a closed list, each kind with a reading that looks at one cell at a time.
+"""Which tables in memory are read, and how: a closed list, each kind with a reading that looks at
+one cell at a time.
 
-Anything else could be streamed as Arrow, too, but whoever streams it may guess one type for a column from all its
-cells, and then one person's cell decides how everybody else's is read. A table is known by its class, and read
-through its library's own class: what a subclass overrides is never called.
+Anything else could be streamed as Arrow, too, but whoever streams it may guess one type for a
+column from all its cells, and then one person's cell decides how everybody else's is read. A table
+is known by its class, and read through its library's own class: what a subclass overrides is never
+called.
 
     pandas DataFrame                by the dtype of each column, object columns cell by cell
     polars DataFrame                by the dtype of each column, object columns cell by cell
@@ -20,6 +22,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,18 +37,21 @@ from understudy.tally import BLOCK_ROWS
 
 Column = Callable[[], Iterable[Cells]]  # the cells of a column, one slice of rows after another
 READABLE = (
-    "give a path, a pandas or polars DataFrame, a polars LazyFrame, a DuckDB relation, an Arrow Table or RecordBatch, "
-    "a narwhals frame that holds one of these, or a 2-D NumPy array"
+    "give a path, a pandas or polars DataFrame, a polars LazyFrame, a DuckDB relation, an Arrow"
+    " Table or RecordBatch, a narwhals frame that holds one of these, or a 2-D NumPy array"
 )
-# Where a relation's rows may come from: DuckDB's own tables and Parquet, whose types were declared, and what a plan keeps for itself.
-# For other scans (pandas, CSV, JSON) DuckDB guesses types from cells, or somebody did who streams Arrow, or a result hides what was read.
+# Where a relation's rows may come from: DuckDB's own tables and Parquet, whose types were declared,
+# and what a plan keeps for itself. For other scans (pandas, CSV, JSON) DuckDB guesses types from
+# cells, or somebody did who streams Arrow, or a result hides what was read.
 DECLARED = {
     "SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "PARQUET_SCAN", "READ_PARQUET", "CTE_SCAN", "REC_CTE_SCAN", "DELIM_SCAN",
     "DUMMY_SCAN", "EMPTY_RESULT", "UNNEST", "RANGE", "GENERATE_SERIES",
 }  # fmt: skip
-# Scans of polars (as it writes its plan) for which types are guessed from the first cells; what a Python source does is nobody's rule.
+# Scans of polars (as it writes its plan) for which types are guessed from the first cells; what a
+# Python source does is nobody's rule.
 POLARS_GUESSES = re.compile(r"^\s*(csv|ndjson|json|python) scan \[", re.IGNORECASE | re.MULTILINE)
-# DuckDB's types whose every value has a place in Arrow; of the others it may have none, and they go as text.
+# DuckDB's types whose every value has a place in Arrow; of the others it may have none, and they go
+# as text.
 FITTING = {
     "boolean", "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint", "float", "double",
     "decimal", "varchar", "enum", "blob", "date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamp with time zone",
@@ -59,8 +65,8 @@ class Frame:
     Attributes:
         names: its columns, which are public.
         rows: counts its rows; a lazy table runs a query for it.
-        pull: (how many rows, the columns at some places); a lazy table runs its query here, once for all of them,
-            because two runs need not give the rows in one order.
+        pull: (how many rows, the columns at some places); a lazy table runs its query here, once
+            for all of them, because two runs need not give the rows in one order.
     """
 
     names: list[str]
@@ -81,19 +87,31 @@ def open_frame(table: Any, schema: Schema) -> Frame:
         if isinstance(table, imported(module, name)):
             return opened(table, schema)
     kind = type(table)
-    shown = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    raise SourceError(f"A table of type {shown!r} cannot be read; {READABLE}. Convert other tables to one of these first.")
+    shown = (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
+    raise SourceError(
+        f"A table of type {shown!r} cannot be read; {READABLE}. Convert other tables to one of"
+        " these first."
+    )
 
 
 # ---------------------------------------------------------------------- Arrow and NumPy
 
 
 def _of_arrow(table: pa.Table | pa.RecordBatch) -> Frame:
-    return _eager(list(table.schema.names), table.num_rows, lambda place: read_slices(table.column(place)))
+    return _eager(
+        list(table.schema.names), table.num_rows, lambda place: read_slices(table.column(place))
+    )
 
 
 def _eager(names: list[str], rows: int, cells: Callable[[int], Iterable[Cells]]) -> Frame:
-    return Frame(names, lambda: rows, lambda places: (rows, [lambda place=place: cells(place) for place in places]))  # type: ignore[misc]
+    def pull(places: list[int]) -> tuple[int, list[Column]]:
+        return rows, [partial(cells, place) for place in places]
+
+    return Frame(names, lambda: rows, pull)
 
 
 def _of_array(array: np.ndarray, schema: Schema) -> Frame:
@@ -103,8 +121,8 @@ def _of_array(array: np.ndarray, schema: Schema) -> Frame:
         return _eager(names, len(plain), lambda place: [array_cells(plain[names[place]])])
     if plain.ndim != 2 or plain.shape[1] != len(schema):
         raise SourceError(
-            f"A NumPy table must have two dimensions and one column for each of the schema's {len(schema)} columns, "
-            "or be structured and have one dimension."
+            "A NumPy table must have two dimensions and one column for each of the schema's"
+            f" {len(schema)} columns, or be structured and have one dimension."
         )
     return _eager(list(schema.names), len(plain), lambda place: [array_cells(plain[:, place])])
 
@@ -130,16 +148,24 @@ def array_cells(values: np.ndarray) -> Cells:
             return read_cells(pa.array(np.ascontiguousarray(values, np.float64)))
     if values.ndim != 1 or kind == "V":
         return _without_a_reading(np.zeros(len(values), bool))
-    return read_objects(list(values) if kind in "mM" else (_letters(values) if kind == "U" else values).tolist())
+    return read_objects(
+        list(values) if kind in "mM" else (_letters(values) if kind == "U" else values).tolist()
+    )
 
 
 def _letters(values: np.ndarray) -> np.ndarray:
-    """NumPy's text, with a mark for what is no letter of Unicode: at one such letter Python would stop, for all cells."""
+    """NumPy's text, with a mark for what is no letter of Unicode: at one such letter Python would
+    stop, for all cells.
+    """
     if not values.dtype.itemsize:
         return values
     text = np.ascontiguousarray(values)
     letters = text.view(text.dtype.str[0] + "u4")
-    return np.where(letters > sys.maxunicode, ord("\ufffd"), letters).astype(letters.dtype).view(text.dtype)
+    return (
+        np.where(letters > sys.maxunicode, ord("\ufffd"), letters)
+        .astype(letters.dtype)
+        .view(text.dtype)
+    )
 
 
 # ---------------------------------------------------------------------- pandas
@@ -152,8 +178,9 @@ def _of_pandas(given: Any, schema: Schema) -> Frame:
     for name, dtype in zip(names, frame.dtypes, strict=True):
         if name in schema.names and not _is_pandas_own(dtype):
             raise SourceError(
-                f"The column {name!r} has a type that is not one of pandas' own, and how its cells are read is nobody's rule; "
-                "convert it first, such as with astype(object) or astype(str)."
+                f"The column {name!r} has a type that is not one of pandas' own, and how its cells"
+                " are read is nobody's rule; convert it first, such as with astype(object) or"
+                " astype(str)."
             )
     return _eager(names, len(frame), lambda place: _series_cells(frame.iloc[:, place]))
 
@@ -184,8 +211,11 @@ def _series_cells(series: Any) -> Iterator[Cells]:
         yield _without_a_reading(series.isna().to_numpy())
     elif isinstance(dtype, np.dtype) and dtype.kind == "M":
         yield from read_slices(pa.array(series.to_numpy()))
-    elif isinstance(dtype, np.dtype) or (isinstance(dtype, imported("pandas", "StringDtype")) and dtype.storage == "python"):
-        yield array_cells(np.asarray(series.to_numpy()))  # Python's text may be no UTF-8, at which Arrow stops
+    elif isinstance(dtype, np.dtype) or (
+        isinstance(dtype, imported("pandas", "StringDtype")) and dtype.storage == "python"
+    ):
+        # Python's text may be no UTF-8, at which Arrow stops
+        yield array_cells(np.asarray(series.to_numpy()))
     else:  # Arrow's own arrays, and numbers with a mask: nothing is guessed
         yield from read_slices(pa.array(series.array))
 
@@ -200,15 +230,23 @@ def _without_a_reading(missing: np.ndarray) -> Cells:
 def _of_polars(given: Any, schema: Schema) -> Frame:
     (whole,) = imported("polars", "DataFrame")
     frame = whole(given)
-    return _eager(list(frame.columns), frame.height, lambda place: _polars_cells(frame.to_series(place)))
+    return _eager(
+        list(frame.columns), frame.height, lambda place: _polars_cells(frame.to_series(place))
+    )
 
 
 def _polars_cells(series: Any) -> Iterable[Cells]:
-    return read_slices(pa.chunked_array(series)) if _speaks_arrow(series) else [read_objects(series.to_list())]
+    return (
+        read_slices(pa.chunked_array(series))
+        if _speaks_arrow(series)
+        else [read_objects(series.to_list())]
+    )
 
 
 def _speaks_arrow(series: Any) -> bool:
-    """Whether Arrow knows a column's type, which an empty column of it tells. Of Python objects polars exports the addresses."""
+    """Whether Arrow knows a column's type, which an empty column of it tells. Of Python objects
+    polars exports the addresses.
+    """
     if series.dtype in imported("polars", "Object"):
         return False
     try:
@@ -225,14 +263,17 @@ def _of_lazy_polars(lazy: Any, schema: Schema) -> Frame:
     verbs = pl.LazyFrame
 
     def pull(places: list[int]) -> tuple[int, list[Column]]:
-        frame = verbs.collect(verbs.select(lazy, selectors.by_name(*(names[place] for place in places))))
+        frame = verbs.collect(
+            verbs.select(lazy, selectors.by_name(*(names[place] for place in places)))
+        )
         order = [frame.columns.index(names[place]) for place in places]
         return _of_polars(frame, schema).pull(order)
 
     if POLARS_GUESSES.search(_told(lambda: verbs.explain(lazy, optimized=False))):
         raise SourceError(
-            "The LazyFrame reads a file of text, or takes its rows from Python, and the types of its columns are guessed from the cells; "
-            "give the CSV file itself, or a table whose columns were declared with their types."
+            "The LazyFrame reads a file of text, or takes its rows from Python, and the types of"
+            " its columns are guessed from the cells; give the CSV file itself, or a table whose"
+            " columns were declared with their types."
         )
     names = list(_told(lambda: verbs.collect_schema(lazy).names()))
     return Frame(names, lambda: int(verbs.collect(verbs.select(lazy, pl.len())).item()), pull)
@@ -243,19 +284,29 @@ def _of_lazy_polars(lazy: Any, schema: Schema) -> Frame:
 
 def _of_relation(relation: Any, schema: Schema) -> Frame:
     names, types, scans = _told(
-        lambda: (list(relation.columns), [kind.id for kind in relation.types], set(_scans(json.loads(relation.explain(format="json")))))
+        lambda: (
+            list(relation.columns),
+            [kind.id for kind in relation.types],
+            set(_scans(json.loads(relation.explain(format="json")))),
+        )
     )
     if not scans <= DECLARED:
         raise SourceError(
-            "The relation reads something else than tables of DuckDB and Parquet files. Of DataFrames, files of text and streams of Arrow, "
-            "DuckDB or whoever streams them guesses the types of columns from the cells. "
-            "Give the DataFrame or the CSV file itself, or a table whose columns were declared with their types."
+            "The relation reads something else than tables of DuckDB and Parquet files. Of"
+            " DataFrames, files of text and streams of Arrow, DuckDB or whoever streams them"
+            " guesses the types of columns from the cells. Give the DataFrame or the CSV file"
+            " itself, or a table whose columns were declared with their types."
         )
     if len({name.lower() for name in names}) < len(names):
-        raise SourceError("The relation has two columns whose names differ in upper and lower case at most; rename one.")
+        raise SourceError(
+            "The relation has two columns whose names differ in upper and lower case at most;"
+            " rename one."
+        )
 
     def pull(places: list[int]) -> tuple[int, list[Column]]:
-        table = relation.project(", ".join(_selected(names[place], types[place]) for place in places)).to_arrow_table(BLOCK_ROWS)
+        table = relation.project(
+            ", ".join(_selected(names[place], types[place]) for place in places)
+        ).to_arrow_table(BLOCK_ROWS)
         return _of_arrow(table).pull(list(range(len(places))))
 
     return Frame(names, lambda: int(relation.aggregate("count(*)").fetchall()[0][0]), pull)
@@ -276,14 +327,19 @@ def _selected(name: str, kind: str) -> str:
 
 
 def _told(ask: Callable[[], Any]) -> Any:
-    """What a lazy table says of its columns without being run; whatever goes wrong becomes one fixed sentence."""
+    """What a lazy table says of its columns without being run; whatever goes wrong becomes one
+    fixed sentence.
+    """
     try:
         return ask()
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # noqa: S110 (a panic of polars is no Exception; raised below, so that no foreign message travels along)
         pass
-    raise SourceError("The columns of the query cannot be told without running it; check that its tables are there, or run it first.")
+    raise SourceError(
+        "The columns of the query cannot be told without running it; check that its tables are"
+        " there, or run it first."
+    )
 
 
 OPENERS: dict[tuple[str, str], Callable[[Any, Schema], Frame]] = {

@@ -1,15 +1,18 @@
-"""Tables of items: (row, item) pairs in files or in memory, a sparse matrix, or bits; see :meth:`Schema.items`.
+"""Tables of items: (row, item) pairs in files or in memory, a sparse matrix, or bits; see
+:meth:`Schema.items`.
 
-A person is a row: all pairs with one value of ``row``. Each pair is read by rules that look at that pair alone:
+A person is a row: all pairs with one value of ``row``. Each pair is read by rules that look at that
+pair alone:
 
     an item that the schema does not list, or that is missing     the pair is ignored
     a row that is missing or unreadable                           the pair is nobody's, and ignored
     the same pair again                                           counts once
 
-Text that names rows is compared letter by letter after trimming. Numbers are compared by value, 1 and 1.0 being one row:
-whole numbers exactly up to 2^106 (and by so many leading bits beyond), others as doubles. Moments are compared to the
-microsecond. The text "1", the number 1 and true are three rows. Somebody of whom there is no pair at all is not in a
-table of pairs; a sparse matrix has its empty rows.
+Text that names rows is compared letter by letter after trimming. Numbers are compared by value, 1
+and 1.0 being one row:
+whole numbers exactly up to 2^106 (and by so many leading bits beyond), others as doubles. Moments
+are compared to the microsecond. The text "1", the number 1 and true are three rows. Somebody of
+whom there is no pair at all is not in a table of pairs; a sparse matrix has its empty rows.
 """
 
 from __future__ import annotations
@@ -38,7 +41,12 @@ class ItemSource(Source):
 
     holds_items: ClassVar[bool] = True
 
-    def __init__(self, schema: Schema, read: Callable[[ItemColumns], Postings], pairs: CellSource | None = None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        read: Callable[[ItemColumns], Postings],
+        pairs: CellSource | None = None,
+    ) -> None:
         super().__init__(schema, schema.names)
         if schema.pairs is None:
             raise SourceError("A table of items needs a schema that lists them: Schema.items(...).")
@@ -53,29 +61,45 @@ class ItemSource(Source):
 
     @classmethod
     def from_matrix(cls, matrix: Any, schema: Schema) -> ItemSource:
-        """A matrix of rows x items, sparse (SciPy's, of any format) or NumPy's; what is stored and not zero is there."""
+        """A matrix of rows x items, sparse (SciPy's, of any format) or NumPy's; what is stored and
+        not zero is there.
+        """
         matrix = own_array(matrix) if isinstance(matrix, np.ndarray) else matrix
         if len(matrix.shape) != 2 or matrix.shape[1] != len(schema):
-            raise SourceError(f"A matrix of items must have one column for each of the schema's {len(schema):,} items.")
+            raise SourceError(
+                f"A matrix of items must have one column for each of the schema's {len(schema):,}"
+                " items."
+            )
         if matrix.dtype.kind not in "biuf":
             raise SourceError("A matrix of items must hold numbers or booleans.")
         return cls(schema, lambda items: _read_matrix(matrix))
 
     @classmethod
     def from_bits(cls, bits: np.ndarray, rows: int, schema: Schema) -> ItemSource:
-        """Bitmaps, items x words of 64 (or bytes of 8) rows, the first row being the lowest bit; for tables that are wide and dense."""
-        sound = isinstance(bits, np.ndarray) and bits.ndim == 2 and bits.dtype in (np.uint64, np.uint8) and len(bits) == len(schema)
+        """Bitmaps, items x words of 64 (or bytes of 8) rows, the first row being the lowest bit;
+        for tables that are wide and dense.
+        """
+        sound = (
+            isinstance(bits, np.ndarray)
+            and bits.ndim == 2
+            and bits.dtype in (np.uint64, np.uint8)
+            and len(bits) == len(schema)
+        )
         if not sound or bits.shape[1] != -(-rows // (8 * bits.itemsize)):
             raise SourceError(
-                f"Bits of items are an array of uint64 or uint8, one line for each of the schema's {len(schema):,} items, "
-                "just long enough for the rows."
+                "Bits of items are an array of uint64 or uint8, one line for each of the schema's"
+                f" {len(schema):,} items, just long enough for the rows."
             )
         return cls(schema, lambda items: Postings.of_bits(_words(bits), rows))
 
     @classmethod
     def holding(cls, table: pa.Table, schema: Schema, folder: Path) -> ItemSource:
-        codes = np.column_stack([column.encode(c.read_cells(table[column.name])) for column in schema])
-        return cls.from_bits(np.packbits(codes.astype(np.bool_).T, axis=1, bitorder="little"), len(codes), schema)
+        codes = np.column_stack(
+            [column.encode(c.read_cells(table[column.name])) for column in schema]
+        )
+        return cls.from_bits(
+            np.packbits(codes.astype(np.bool_).T, axis=1, bitorder="little"), len(codes), schema
+        )
 
     @property
     def origin(self) -> str | None:
@@ -96,7 +120,10 @@ class ItemSource(Source):
 
     def count(self, column_sets: Sequence[tuple[int, ...]]) -> list[Counts]:
         wider = iter(super().count([columns for columns in column_sets if len(columns) != 1]))
-        return [self._single(columns[0]) if len(columns) == 1 else next(wider) for columns in column_sets]
+        return [
+            self._single(columns[0]) if len(columns) == 1 else next(wider)
+            for columns in column_sets
+        ]
 
     def _single(self, item: int) -> Counts:
         having = self._postings.having(item)
@@ -177,6 +204,8 @@ def _words(bits: np.ndarray) -> np.ndarray:
     """Bytes as words of 64 bits."""
     if bits.dtype == np.uint64:
         return bits
-    padded = np.zeros((len(bits), -(-bits.shape[1] // (WORD_BITS // 8)) * (WORD_BITS // 8)), np.uint8)
+    padded = np.zeros(
+        (len(bits), -(-bits.shape[1] // (WORD_BITS // 8)) * (WORD_BITS // 8)), np.uint8
+    )
     padded[:, : bits.shape[1]] = bits
     return padded.view(np.uint64)

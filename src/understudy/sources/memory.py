@@ -1,4 +1,6 @@
-"""Tables in memory: encoded on first use. Which kinds there are is said in :mod:`understudy.sources.frames`."""
+"""Tables in memory: encoded on first use. Which kinds there are is said in
+:mod:`understudy.sources.frames`.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,14 @@ class MemorySource(CellSource):
     @cached_property
     def _columns(self) -> list[Column]:
         """The schema's columns; a lazy table computes them here, which is after they were paid for."""
-        rows, columns = self._frame.pull([self._frame.names.index(name) for name in self._schema.names])
+        rows, columns = self._frame.pull(
+            [self._frame.names.index(name) for name in self._schema.names]
+        )
         if rows != self._rows:
-            raise SourceError("The table has another number of rows each time that it is computed; compute it first.")
+            raise SourceError(
+                "The table has another number of rows each time that it is computed; compute it"
+                " first."
+            )
         return columns
 
     def _column(self, position: int) -> np.ndarray:

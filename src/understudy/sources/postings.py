@@ -1,7 +1,8 @@
 """Who has which item: a rising list of rows for a rare item, a bitmap of all rows for a common one.
 
-A conjunction is counted from its rarest item, looking each of its rows up in the others; or, when all are common, as
-the AND of bitmaps. Memory is never more than four bytes for each pair, or an eighth of a byte for each row and common item.
+A conjunction is counted from its rarest item, looking each of its rows up in the others; or, when
+all are common, as the AND of bitmaps. Memory is never more than four bytes for each pair, or an
+eighth of a byte for each row and common item.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class Postings:
     """The items of a table of ``rows`` rows.
 
     Attributes:
-        starts: where the list of each item begins in ``listed``; it is empty for an item with a bitmap.
+        starts: where the list of each item begins in ``listed``; it is empty for an item with a
+            bitmap.
         places: which row of ``bits`` is the bitmap of an item, -1 for one with a list.
         bits: bitmaps, row r being bit r % 64 of word r // 64.
     """
@@ -38,30 +40,55 @@ class Postings:
         """From pairs in any order, of which those that occur twice count once."""
         n, width = shape
         keys = np.unique(items.astype(np.int64) * n + rows)
-        having, who = np.bincount(keys // max(n, 1), minlength=width), (keys % max(n, 1)).astype(np.int32)
+        having = np.bincount(keys // max(n, 1), minlength=width)
+        who = (keys % max(n, 1)).astype(np.int32)
         common = having * LISTED > n
         places = np.where(common, np.cumsum(common) - 1, -1).astype(np.int32)
         bits = np.zeros((int(common.sum()), -(-n // WORD_BITS)), np.uint64)
         edges = np.concatenate([[0], np.cumsum(having)])
         _fill(bits, places, edges, who)
         kept = np.repeat(~common, having)
-        return cls(n, np.concatenate([[0], np.cumsum(np.where(common, 0, having))]), who[kept], places, bits)
+        return cls(
+            n,
+            np.concatenate([[0], np.cumsum(np.where(common, 0, having))]),
+            who[kept],
+            places,
+            bits,
+        )
 
     @classmethod
     def of_bits(cls, bits: np.ndarray, rows: int) -> Postings:
         """From a bitmap for each item; it is used as it is, not copied."""
         width = len(bits)
-        return cls(rows, np.zeros(width + 1, np.int64), np.zeros(0, np.int32), np.arange(width, dtype=np.int32), bits)
+        return cls(
+            rows,
+            np.zeros(width + 1, np.int64),
+            np.zeros(0, np.int32),
+            np.arange(width, dtype=np.int32),
+            bits,
+        )
 
     def having(self, item: int) -> int:
         """How many rows have an item."""
         column = np.asarray([[item]], np.int32)
-        return int(self.conjunctions(Literals(column, np.ones_like(column), np.ones((1, 1), np.bool_)))[0])
+        return int(
+            self.conjunctions(Literals(column, np.ones_like(column), np.ones((1, 1), np.bool_)))[0]
+        )
 
     def conjunctions(self, literals: Literals) -> np.ndarray:
         """How many rows satisfy each conjunction."""
         wanted = (literals.values == 1) == literals.holds
-        return np.asarray(_conjunctions(literals.columns, wanted, self.rows, self.starts, self.listed, self.places, self.bits))
+        return np.asarray(
+            _conjunctions(
+                literals.columns,
+                wanted,
+                self.rows,
+                self.starts,
+                self.listed,
+                self.places,
+                self.bits,
+            )
+        )
 
     def codes(self, columns: np.ndarray, first: int, last: int) -> np.ndarray:
         """Rows ``first`` (a multiple of 64) to ``last`` of some items, as codes."""
@@ -80,7 +107,13 @@ def _fill(bits: np.ndarray, places: np.ndarray, edges: np.ndarray, who: np.ndarr
 
 @kernel()
 def _unpack(
-    block: np.ndarray, columns: np.ndarray, first: int, starts: np.ndarray, listed: np.ndarray, places: np.ndarray, bits: np.ndarray
+    block: np.ndarray,
+    columns: np.ndarray,
+    first: int,
+    starts: np.ndarray,
+    listed: np.ndarray,
+    places: np.ndarray,
+    bits: np.ndarray,
 ) -> None:
     for j in range(len(columns)):
         item = columns[j]
@@ -95,7 +128,14 @@ def _unpack(
 
 
 @kernel(inner=True)
-def _has(row: int, item: int, starts: np.ndarray, listed: np.ndarray, places: np.ndarray, bits: np.ndarray) -> bool:
+def _has(
+    row: int,
+    item: int,
+    starts: np.ndarray,
+    listed: np.ndarray,
+    places: np.ndarray,
+    bits: np.ndarray,
+) -> bool:
     """Whether a row has an item: a bit, or a search in a list."""
     if places[item] >= 0:
         return bool((bits[places[item], row >> 6] >> np.uint64(row & 63)) & np.uint64(1))
@@ -111,7 +151,13 @@ def _has(row: int, item: int, starts: np.ndarray, listed: np.ndarray, places: np
 
 @kernel()
 def _conjunctions(
-    columns: np.ndarray, wanted: np.ndarray, rows: int, starts: np.ndarray, listed: np.ndarray, places: np.ndarray, bits: np.ndarray
+    columns: np.ndarray,
+    wanted: np.ndarray,
+    rows: int,
+    starts: np.ndarray,
+    listed: np.ndarray,
+    places: np.ndarray,
+    bits: np.ndarray,
 ) -> np.ndarray:
     total = np.zeros(len(columns), np.int64)
     words = (rows + 63) // 64
@@ -129,7 +175,10 @@ def _conjunctions(
                 satisfied = True
                 for j in range(columns.shape[1]):
                     if satisfied and j != rarest:
-                        satisfied = _has(listed[i], columns[q, j], starts, listed, places, bits) == wanted[q, j]
+                        satisfied = (
+                            _has(listed[i], columns[q, j], starts, listed, places, bits)
+                            == wanted[q, j]
+                        )
                 total[q] += satisfied
         elif words > 0:
             _intersect(both, columns[q], wanted[q], rows, starts, listed, places, bits)
@@ -145,7 +194,8 @@ def _intersect(
 ) -> None:  # fmt: skip
     """The rows that satisfy literals of which every one that wants an item has a bitmap."""
     both[:] = ~np.uint64(0)
-    both[-1] = ~np.uint64(0) >> np.uint64(63 - ((rows - 1) & 63))  # bits behind the last row are nobody
+    # bits behind the last row are nobody
+    both[-1] = ~np.uint64(0) >> np.uint64(63 - ((rows - 1) & 63))
     for j in range(len(columns)):
         place = places[columns[j]]
         if place >= 0 and wanted[j]:

@@ -1,8 +1,9 @@
 """Everything measured about a table, pooled, and what of it to believe.
 
-A noisy marginal also says something about its own sub-marginals: summed over a column of m values, its
-noise grows by the square root of m only, while what it measures grows by m. Cells that are each below their
-noise are not to be chased one by one, so without the sums what they say together would be lost.
+A noisy marginal also says something about its own sub-marginals: summed over a column of m values,
+its noise grows by the square root of m only, while what it measures grows by m. Cells that are each
+below their noise are not to be chased one by one, so without the sums what they say together would
+be lost.
 """
 
 from __future__ import annotations
@@ -51,9 +52,11 @@ class Evidence:
 
     Attributes:
         shape: the sizes of all columns.
-        sums_up_to: each table is also summed to its sub-marginals of at most so many columns, as evidence independent of
-            other tables'. 0 for tables that already agree with each other: their sums would be the same evidence again.
-        sooner: sigmas by which a surprising cell is believed sooner, for tables that were picked because they surprise.
+        sums_up_to: each table is also summed to its sub-marginals of at most so many columns, as
+            evidence independent of other tables'. 0 for tables that already agree with each other:
+            their sums would be the same evidence again.
+        sooner: sigmas by which a surprising cell is believed sooner, for tables that were picked
+            because they surprise.
     """
 
     shape: tuple[int, ...]
@@ -76,7 +79,10 @@ class Evidence:
         if isinstance(part, Symmetric):
             self.single.append(replace(measurement, part=part))
         elif not isinstance(part, Marginal):
-            raise ParameterError(f"Rows cannot be fitted to {part.kind} queries yet; marginals and symmetric queries work.")
+            raise ParameterError(
+                f"Rows cannot be fitted to {part.kind} queries yet; marginals and symmetric queries"
+                " work."
+            )
         elif measurement.keys is not None:
             self.wide.append(measurement)
         else:
@@ -90,7 +96,9 @@ class Evidence:
         for axes in _smaller(len(positions), self.sums_up_to):
             gone = tuple(i for i in range(len(positions)) if i not in axes)
             cells = math.prod(table.shape[i] for i in gone)
-            self._pool(tuple(positions[i] for i in axes), table.sum(axis=gone).ravel(), sigma**2 * cells)
+            self._pool(
+                tuple(positions[i] for i in axes), table.sum(axis=gone).ravel(), sigma**2 * cells
+            )
 
     def _pool(self, positions: tuple[int, ...], people: np.ndarray, variance: float) -> None:
         pooled = self.tables.setdefault(positions, Pooled(np.zeros(people.size), 0.0))
@@ -99,10 +107,17 @@ class Evidence:
         self.fresh.add(positions)
 
     def targets(self, positions: tuple[int, ...], model: np.ndarray) -> TableTarget:
-        """What rows should be fitted to for one marginal, given how many people the model has in its cells."""
+        """What rows should be fitted to for one marginal, given how many people the model has in
+        its cells.
+        """
         pooled, shape = self.tables[positions], tuple(self.shape[p] for p in positions)
         people, trust = believed(pooled.people, model, pooled.sigma, self.sooner)
-        return TableTarget(positions, shape, people.astype(np.float32), (trust / pooled.sigma**2).astype(np.float32))
+        return TableTarget(
+            positions,
+            shape,
+            people.astype(np.float32),
+            (trust / pooled.sigma**2).astype(np.float32),
+        )
 
     def other_targets(self, rows: np.ndarray, scale: float) -> Iterator[TableTarget | QueryTarget]:
         """Targets of wide marginals and of single queries, given where the rows are now."""
@@ -111,7 +126,11 @@ class Evidence:
         for measurement in self.single:
             assert isinstance(measurement.part, Symmetric)
             weight = 1 / float(measurement.sigma) ** 2
-            yield QueryTarget(measurement.part, measurement.counts.astype(np.float64), np.full(measurement.part.size, weight))
+            yield QueryTarget(
+                measurement.part,
+                measurement.counts.astype(np.float64),
+                np.full(measurement.part.size, weight),
+            )
 
 
 def with_sums(tables: Iterable[Marginal]) -> list[Marginal]:
@@ -129,17 +148,22 @@ def check_fitted(mechanism: str, parts: Iterable[QueryClass]) -> None:
     """Refuse, in a sentence and before anything is measured, what rows cannot be fitted to."""
     for part in parts:
         if not isinstance(part, (Conjunctions, Marginal, Symmetric)):
-            raise NotSupported(f"{mechanism} fits rows to marginals and single queries, not to {part.kind}; use the mechanism 'arp'.")
+            raise NotSupported(
+                f"{mechanism} fits rows to marginals and single queries, not to {part.kind}; use"
+                " the mechanism 'arp'."
+            )
 
 
-def believed(noisy: np.ndarray, model: np.ndarray, sigma: float, sooner: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+def believed(
+    noisy: np.ndarray, model: np.ndarray, sigma: float, sooner: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
     """(what to aim for, how much of the noisy value is in it): noisy cells pulled toward the model.
 
-    How far cells of one size are off is itself estimated, from how much more than sigma they scatter around
-    the model (empirical Bayes, cells grouped by the model's count in powers of two). Large cells are believed in
-    any case, because the largest error is theirs. A cell far beyond its noise is believed in full: pulling it even
-    a little would cost more than the noise of the few that get there by chance. ``sooner`` lowers that bar by so many
-    sigmas.
+    How far cells of one size are off is itself estimated, from how much more than sigma they
+    scatter around the model (empirical Bayes, cells grouped by the model's count in powers of two).
+    Large cells are believed in any case, because the largest error is theirs. A cell far beyond its
+    noise is believed in full: pulling it even a little would cost more than the noise of the few
+    that get there by chance. ``sooner`` lowers that bar by so many sigmas.
     """
     gap = noisy - model
     largest = math.sqrt(2 * math.log(max(len(noisy), 2)))  # of so many noises, in sigmas, about
@@ -148,42 +172,60 @@ def believed(noisy: np.ndarray, model: np.ndarray, sigma: float, sooner: float =
     groups = int(group.max()) + 1
     scatter = np.bincount(group, np.where(certain, 0.0, gap**2 - sigma**2), groups)
     cells = np.bincount(group[~certain], minlength=groups)
-    typical = np.where(np.arange(groups) == 0, 0.5, 0.75 * 2.0 ** np.arange(groups))  # people in a cell of the group
+    # people in a cell of the group
+    typical = np.where(np.arange(groups) == 0, 0.5, 0.75 * 2.0 ** np.arange(groups))
     off = np.maximum((scatter + GUESS_WORTH * (GUESS * typical) ** 2) / (cells + GUESS_WORTH), 0.0)
-    trust = np.maximum((off / (off + sigma**2))[group], model**2 / (model**2 + (LARGE * sigma) ** 2))
+    trust = np.maximum(
+        (off / (off + sigma**2))[group], model**2 / (model**2 + (LARGE * sigma) ** 2)
+    )
     trust = np.where(certain, 1.0, trust)
     return model + trust * gap, trust
 
 
 def _wide_target(measurement: Measurement, rows: np.ndarray, scale: float) -> TableTarget:
-    """The cells that were kept, and those the rows fill beyond the threshold although they were not kept.
+    """The cells that were kept, and those the rows fill beyond the threshold although they were not
+    kept.
 
-    A cell that is not listed is only known to lie below the threshold with its noise: no reason to move a row
-    unless the rows have more there than that.
+    A cell that is not listed is only known to lie below the threshold with its noise: no reason to
+    move a row unless the rows have more there than that.
     """
     part, sigma = measurement.part, float(measurement.sigma)
-    assert isinstance(part, Marginal) and measurement.keys is not None and measurement.threshold is not None
+    assert (
+        isinstance(part, Marginal)
+        and measurement.keys is not None
+        and measurement.threshold is not None
+    )
     cells, counts = np.unique(cell_numbers(rows, part.positions, part.shape), return_counts=True)
     full = cells[counts * scale > measurement.threshold]
     extra = full[~np.isin(full, measurement.keys)]
     keys = np.concatenate([measurement.keys, extra])
-    people = np.concatenate([measurement.counts, np.full(len(extra), measurement.threshold)]).astype(np.float64)
+    people = np.concatenate(
+        [measurement.counts, np.full(len(extra), measurement.threshold)]
+    ).astype(np.float64)
     order = np.argsort(keys)
-    return TableTarget(part.positions, part.shape, people[order], np.full(len(keys), 1 / sigma**2), keys[order])
+    return TableTarget(
+        part.positions, part.shape, people[order], np.full(len(keys), 1 / sigma**2), keys[order]
+    )
 
 
 def plant(rows: np.ndarray, target: TableTarget, scale: float, rng: np.random.Generator) -> None:
     """Put rows into the listed cells of a wide table that lack people.
 
-    One column at a time never gets there: until all but one of its columns agree, a row does not see the cell.
+    One column at a time never gets there: until all but one of its columns agree, a row does not
+    see the cell.
     """
     assert target.keys is not None
     numbers = cell_numbers(rows, target.positions, target.shape)
     free = rng.permutation(np.flatnonzero(~np.isin(numbers, target.keys)))
-    there = np.bincount(np.searchsorted(target.keys, numbers[np.isin(numbers, target.keys)]), minlength=len(target.keys))
+    there = np.bincount(
+        np.searchsorted(target.keys, numbers[np.isin(numbers, target.keys)]),
+        minlength=len(target.keys),
+    )
     lacking = np.maximum(np.rint(target.people / scale - there), 0).astype(np.int64)
     cells = np.repeat(target.keys, lacking)[: len(free)]
-    codes = np.column_stack([cells // stride % size for stride, size in zip(target.strides, target.shape, strict=True)])
+    codes = np.column_stack(
+        [cells // stride % size for stride, size in zip(target.strides, target.shape, strict=True)]
+    )
     rows[free[: len(cells), None], list(target.positions)] = codes
 
 

@@ -1,10 +1,11 @@
 """One noisy column, and the distribution it most likely came from.
 
-A column of a hundred values is released with a hundred noises, and everything built on it inherits them: on
-survey data at a small budget this, and not what columns have to do with each other, is most of the error.
-Neighbouring values of a number or a scale are alike, though, and averages over them are much less noisy than they
-are. How far to average is read off the released values alone, so it costs nothing; where neighbours are not alike
-(an alphabetical list) the averages fail their own test and the column stays as it was.
+A column of a hundred values is released with a hundred noises, and everything built on it inherits
+them: on survey data at a small budget this, and not what columns have to do with each other, is
+most of the error. Neighbouring values of a number or a scale are alike, though, and averages over
+them are much less noisy than they are. How far to average is read off the released values alone, so
+it costs nothing; where neighbours are not alike (an alphabetical list) the averages fail their own
+test and the column stays as it was.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ import numpy as np
 
 FEWEST_VALUES = 6  # a shorter column has little noise and no shape
 REAL = 2.5  # sigmas: a difference between two neighbouring averages beyond this is no noise
-SPIKE = 3.0  # sigmas: a value so far from its surroundings is taken as it is (a round number, a heap)
+# sigmas: a value so far from its surroundings is taken as it is (a round number, a heap)
+SPIKE = 3.0
 PASSES = 3  # of finding spikes and averaging without them
 
 
 def to_distribution(noisy: np.ndarray, people: float, sigma: float) -> np.ndarray:
-    """Probabilities for the noisy counts of so many people: smoothed, then the nearest distribution.
+    """Probabilities for the noisy counts of so many people: smoothed, then the nearest
+    distribution.
 
-    That is the Euclidean projection onto the simplex: one constant is subtracted from every cell and what falls
-    below zero is cut, so that small cells, which are mostly noise, vanish instead of being kept by half.
+    That is the Euclidean projection onto the simplex: one constant is subtracted from every cell
+    and what falls below zero is cut, so that small cells, which are mostly noise, vanish instead of
+    being kept by half.
     """
     values, total = smoothed(noisy, sigma), max(people, 1.0)
     falling = np.sort(values)[::-1]
@@ -33,7 +37,9 @@ def to_distribution(noisy: np.ndarray, people: float, sigma: float) -> np.ndarra
 
 
 def smoothed(noisy: np.ndarray, sigma: float) -> np.ndarray:
-    """The counts with the noise between neighbours taken out: steps and spikes that stand out of it stay."""
+    """The counts with the noise between neighbours taken out: steps and spikes that stand out of it
+    stay.
+    """
     values = np.asarray(noisy, np.float64)
     if len(values) < FEWEST_VALUES or sigma <= 0:
         return values
@@ -56,7 +62,8 @@ def _bridged(values: np.ndarray, spikes: np.ndarray) -> np.ndarray:
 
 
 def _without_small_steps(values: np.ndarray, sigma: float) -> np.ndarray:
-    """Haar shrinkage, averaged over all shifts: differences between averages of 1, 2, 4, ... values, small ones set to none.
+    """Haar shrinkage, averaged over all shifts: differences between averages of 1, 2, 4, ...
+    values, small ones set to none.
 
     The column is mirrored at its end, so that its first and last value are no neighbours.
     """

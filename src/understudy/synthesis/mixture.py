@@ -1,7 +1,8 @@
 """A model of rows: an even mixture of relaxed rows, in each of which the columns are independent.
 
-It is what relaxed projections and generator networks come to: it draws rows without limit, answers queries exactly,
-and can be conditioned, since a box of values cuts each relaxed row column by column.
+It is what relaxed projections and generator networks come to: it draws rows without limit, answers
+queries exactly, and can be conditioned, since a box of values cuts each relaxed row column by
+column.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from understudy.schema import Schema
 from understudy.synthesis.rounding import systematic_counts
 from understudy.tally import DENSE_CELLS, records_over
 
-GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples spread evenly over the unit interval, however many there are
-MOST_CELLS, BLOCK_CELLS = 1 << 22, 1 << 20  # to answer through a class that has no relaxed form, and how many of them at a time
+# its multiples spread evenly over the unit interval, however many there are
+GOLDEN = (math.sqrt(5) - 1) / 2
+# to answer through a class that has no relaxed form, and how many of them at a time
+MOST_CELLS, BLOCK_CELLS = 1 << 22, 1 << 20
 MOST_NUMBERS = 100_000_000  # of a conditioned mixture: 400 MB
 
 
@@ -33,8 +36,12 @@ class Mixture:
         self.schema, self.chances = schema, chances
 
     def answers(self, part: QueryClass) -> bool:
-        """Whether it can tell the shares of a batch: it has a relaxed form, or reads few enough combinations of values."""
-        return part.size <= DENSE_CELLS and (part.relaxed() is not None or self._combinations(part) <= MOST_CELLS)
+        """Whether it can tell the shares of a batch: it has a relaxed form, or reads few enough
+        combinations of values.
+        """
+        return part.size <= DENSE_CELLS and (
+            part.relaxed() is not None or self._combinations(part) <= MOST_CELLS
+        )
 
     def shares(self, part: QueryClass) -> np.ndarray:
         if part.relaxed() is None and self.answers(part):
@@ -42,13 +49,22 @@ class Mixture:
         return np.clip(relaxed(part).answers(self.chances), 0.0, 1.0)
 
     def _through_cells(self, part: QueryClass) -> np.ndarray:
-        """Any query by the records of its columns that satisfy it, each as likely as the model has it."""
+        """Any query by the records of its columns that satisfy it, each as likely as the model has
+        it.
+        """
         shape = self.schema.shape
-        likely = Marginal(part.columns, tuple(shape[c] for c in part.columns)).relaxed().answers(self.chances).astype(np.float64)
+        likely = (
+            Marginal(part.columns, tuple(shape[c] for c in part.columns))
+            .relaxed()
+            .answers(self.chances)
+            .astype(np.float64)
+        )
         total = np.zeros(part.size)
         for first in range(0, len(likely), BLOCK_CELLS):
             last = min(first + BLOCK_CELLS, len(likely))
-            total += part.weights(records_over(part.columns, shape, first, last), likely[first:last])
+            total += part.weights(
+                records_over(part.columns, shape, first, last), likely[first:last]
+            )
         return total
 
     def _combinations(self, part: QueryClass) -> int:
@@ -61,10 +77,15 @@ class Mixture:
         return rounded(self.schema, self.chances, copies, rng)
 
     def given(self, condition: Condition) -> Conditioned:
-        """The rows for which a condition holds: exactly, by Bayes' rule, with nothing drawn in vain."""
+        """The rows for which a condition holds: exactly, by Bayes' rule, with nothing drawn in
+        vain.
+        """
         found, weights = [], []
         if len(condition.boxes) * self.chances.values.size > MOST_NUMBERS:
-            raise NotSupported("This condition has too many alternatives for a model of this size; write a simpler one.")
+            raise NotSupported(
+                "This condition has too many alternatives for a model of this size; write a simpler"
+                " one."
+            )
         for box in condition.boxes:
             cut, weight = self.chances.values.copy(), np.ones(self.chances.rows)
             for c in box:
@@ -77,7 +98,11 @@ class Mixture:
         if not sum(map(len, weights)):
             raise ParameterError(f"No row of this model meets the condition ({condition.words}).")
         values = np.ascontiguousarray(np.concatenate(found, axis=1))
-        return Conditioned(self.schema, Chances(values, self.chances.starts), np.concatenate(weights) / self.chances.rows)
+        return Conditioned(
+            self.schema,
+            Chances(values, self.chances.starts),
+            np.concatenate(weights) / self.chances.rows,
+        )
 
 
 @dataclass(frozen=True)
@@ -100,7 +125,9 @@ class Conditioned:
 
     @property
     def carriers(self) -> float:
-        """How many equally heavy relaxed rows would weigh as unevenly: (sum of weights)^2 / sum of squares."""
+        """How many equally heavy relaxed rows would weigh as unevenly: (sum of weights)^2 / sum of
+        squares.
+        """
         return float(self.weights.sum() ** 2 / (self.weights**2).sum())
 
     def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -110,25 +137,31 @@ class Conditioned:
         return rounded(self.schema, self.chances, copies, rng)
 
 
-def rounded(schema: Schema, chances: Chances, copies: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def rounded(
+    schema: Schema, chances: Chances, copies: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
     """So many rows of each relaxed row, in random order (int32, rows x columns).
 
-    Within a relaxed row the copies take values at equal steps of its distribution, shuffled column by column, and
-    the starts of these steps are spread evenly over the rows. Columns stay independent, so the expected answer of
-    every query is kept, with less variance than independent draws have.
+    Within a relaxed row the copies take values at equal steps of its distribution, shuffled column
+    by column, and the starts of these steps are spread evenly over the rows. Columns stay
+    independent, so the expected answer of every query is kept, with less variance than independent
+    draws have.
     """
     count = int(copies.sum())
     owner = np.repeat(np.arange(len(copies)), copies)
     codes = np.empty((count, len(schema)), np.int32)
     for c in range(len(schema)):
         starts = (rng.random() + GOLDEN * rng.permutation(len(copies))) % 1.0
-        codes[np.argsort(owner + rng.random(count)), c] = _stepped(chances.column(c), copies, starts)
+        codes[np.argsort(owner + rng.random(count)), c] = _stepped(
+            chances.column(c), copies, starts
+        )
     return codes[rng.permutation(count)]
 
 
 @kernel()
 def _stepped(chances: np.ndarray, copies: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Values at ``starts[r], starts[r] + 1, ...`` along the cumulated chances of row r, stretched to its number of copies.
+    """Values at ``starts[r], starts[r] + 1, ...`` along the cumulated chances of row r, stretched
+    to its number of copies.
 
     A value without any chance is never taken, whatever rounding does at the ends.
     """

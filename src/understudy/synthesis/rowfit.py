@@ -1,16 +1,20 @@
-"""Fitting whole rows to targets: coordinate descent over integer rows, one cell of the table at a time.
+"""Fitting whole rows to targets: coordinate descent over integer rows, one cell of the table at a
+time.
 
-The loss is half the sum of ``weight * (scale * count - target)^2`` over all cells and queries, ``count`` among
-the fitted rows and ``scale`` the people a row stands for. Changing one value of one row moves two cells of each
-table that has the column, so the change in loss for *every* value of the column is a sum of short contiguous
-slices, one per table. Each table is therefore kept once per member column, that column innermost, already
-multiplied by its weight and with half a step added: an entry is the cost of putting one more row there.
+The loss is half the sum of ``weight * (scale * count - target)^2`` over all cells and queries,
+``count`` among the fitted rows and ``scale`` the people a row stands for. Changing one value of one
+row moves two cells of each table that has the column, so the change in loss for *every* value of
+the column is a sum of short contiguous slices, one per table. Each table is therefore kept once per
+member column, that column innermost, already multiplied by its weight and with half a step added:
+an entry is the cost of putting one more row there.
 
-With heat a value is drawn, with probability proportional to ``prior * exp(-cost / heat)``, instead of the best
-one taken: what the targets leave open is then spread as the prior has it, not frozen where the descent met it.
+With heat a value is drawn, with probability proportional to ``prior * exp(-cost / heat)``, instead
+of the best one taken: what the targets leave open is then spread as the prior has it, not frozen
+where the descent met it.
 
-Everything here is arithmetic on released values. The rows are fitted in ``CHAINS`` independent parts, each to the
-same targets, so the result depends on the seed alone and not on how many threads there are.
+Everything here is arithmetic on released values. The rows are fitted in ``CHAINS`` independent
+parts, each to the same targets, so the result depends on the seed alone and not on how many threads
+there are.
 """
 
 from __future__ import annotations
@@ -39,7 +43,8 @@ class TableTarget:
     shape: tuple[int, ...]
     people: np.ndarray = field(repr=False)  # one per cell, or per key
     weights: np.ndarray = field(repr=False)
-    keys: np.ndarray | None = field(default=None, repr=False)  # sorted cell numbers; other cells are free
+    # sorted cell numbers; other cells are free
+    keys: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def strides(self) -> list[int]:
@@ -79,11 +84,12 @@ def fit_rows(
     columns: Sequence[int] | None = None,
     tell: Callable[[float], None] = lambda share: None,
 ) -> int:
-    """Move ``rows`` (int32 codes, rows x columns, changed in place) toward the targets; returns the number of moves.
+    """Move ``rows`` (int32 codes, rows x columns, changed in place) toward the targets; returns the
+    number of moves.
 
-    ``people`` is how many the rows stand for together. ``heat`` is in people; ``priors`` are the columns' own
-    distributions and matter only when there is heat. Only ``columns`` are moved, all if not given.
-    ``tell`` is told what share of the work is done.
+    ``people`` is how many the rows stand for together. ``heat`` is in people; ``priors`` are the
+    columns' own distributions and matter only when there is heat. Only ``columns`` are moved, all
+    if not given. ``tell`` is told what share of the work is done.
     """
     chains = max(1, min(CHAINS, len(rows) // FEWEST_ROWS_A_CHAIN))
     parts = np.array_split(rows, chains)
@@ -92,7 +98,9 @@ def fit_rows(
     sparse = _Sparse([t for t in tables if t.keys is not None], len(shape))
     single = _Single([t for t in targets if isinstance(t, QueryTarget)], len(shape))
     sizes = np.asarray(shape, np.int64)
-    log_priors = np.concatenate([np.log(np.maximum(p, 1e-7)) for p in priors] if priors else [np.zeros(int(sizes.sum()))])
+    log_priors = np.concatenate(
+        [np.log(np.maximum(p, 1e-7)) for p in priors] if priors else [np.zeros(int(sizes.sum()))]
+    )
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     moved = np.arange(len(shape)) if columns is None else np.asarray(sorted(columns), np.int64)
@@ -100,9 +108,15 @@ def fit_rows(
     def run(chain: int) -> int:
         part = parts[chain]
         scale = people / len(part)
-        state = np.array([np.random.SeedSequence([seed, chain]).generate_state(1, np.uint64)[0] | 1], np.uint64)
+        state = np.array(
+            [np.random.SeedSequence([seed, chain]).generate_state(1, np.uint64)[0] | 1], np.uint64
+        )
         whole = (dense.costs(part, scale), *dense.arrays)
-        listed = (sparse.costs(part, scale), np.zeros(len(sparse.arrays[1]), np.int64), *sparse.arrays) if sparse.targets else None
+        listed = (
+            (sparse.costs(part, scale), np.zeros(len(sparse.arrays[1]), np.int64), *sparse.arrays)
+            if sparse.targets
+            else None
+        )
         queries = (single.gaps(part, scale), *single.arrays) if single.targets else None
         settings = (np.float32(scale), np.float32(heat), log_priors.astype(np.float32), offsets)
         cost, moves = np.zeros(int(sizes.max()), np.float32), 0
@@ -110,7 +124,20 @@ def fit_rows(
         for sweep in range(sweeps):
             order, turn = np.arange(len(part)), moved.copy()
             for i in range(SLICES):
-                moves += _sweep(part, order, cuts[i], cuts[i + 1], turn, sizes, state, cost, settings, whole, listed, queries)
+                moves += _sweep(
+                    part,
+                    order,
+                    cuts[i],
+                    cuts[i + 1],
+                    turn,
+                    sizes,
+                    state,
+                    cost,
+                    settings,
+                    whole,
+                    listed,
+                    queries,
+                )
                 if chain == 0:  # all chains have as much to do
                     tell((sweep + (i + 1) / SLICES) / sweeps)
         return moves
@@ -125,7 +152,11 @@ def _by_column(members: list[list[tuple[int, int]]]) -> tuple[np.ndarray, np.nda
     """Lists of pairs, one list a column, as (first of each column, first items, second items)."""
     flat = [pair for column in members for pair in column]
     starts = np.concatenate([[0], np.cumsum([len(column) for column in members])]).astype(np.int64)
-    return starts, np.asarray([a for a, _ in flat], np.int64), np.asarray([b for _, b in flat], np.int64)
+    return (
+        starts,
+        np.asarray([a for a, _ in flat], np.int64),
+        np.asarray([b for _, b in flat], np.int64),
+    )
 
 
 class _Dense:
@@ -156,10 +187,22 @@ class _Dense:
                 members[target.positions[j]].append((t, j))
             self.weight_starts[t] = weight_at
             weight_at += cells
-            weights.append(np.transpose(target.weights.reshape(target.shape), self.axes(k, 0)).ravel().astype(np.float32))
+            weights.append(
+                np.transpose(target.weights.reshape(target.shape), self.axes(k, 0))
+                .ravel()
+                .astype(np.float32)
+            )
         self.cells = at
         self.weights = np.concatenate(weights) if weights else np.zeros(1, np.float32)
-        self.arrays = (*_by_column(members), self.width, self.positions, self.strides, self.starts, self.weights, self.weight_starts)
+        self.arrays = (
+            *_by_column(members),
+            self.width,
+            self.positions,
+            self.strides,
+            self.starts,
+            self.weights,
+            self.weight_starts,
+        )
 
     @staticmethod
     def axes(k: int, j: int) -> list[int]:
@@ -177,21 +220,28 @@ class _Dense:
             table = table.reshape(target.shape)
             for j in range(len(target.positions)):
                 start = self.starts[t, j]
-                costs[start : start + table.size] = np.transpose(table, self.axes(len(target.positions), j)).ravel()
+                costs[start : start + table.size] = np.transpose(
+                    table, self.axes(len(target.positions), j)
+                ).ravel()
         return costs
 
 
 class _Sparse:
-    """Listed cells of wide tables: per member column, the cells that differ only in it, found by their common number."""
+    """Listed cells of wide tables: per member column, the cells that differ only in it, found by
+    their common number.
+    """
 
     def __init__(self, targets: list[TableTarget], columns: int) -> None:
         self.targets = targets
         widest = max((len(t.positions) for t in targets), default=1)
         count = len(targets)
         width = np.asarray([len(t.positions) for t in targets], np.int64)
-        positions, strides = np.zeros((count, widest), np.int64), np.zeros((count, widest), np.int64)
-        group_starts, group_ends = np.zeros((count, widest), np.int64), np.zeros((count, widest), np.int64)
-        numbers: list[np.ndarray] = []  # of each group: the cell number with this member's code taken out, rising
+        positions = np.zeros((count, widest), np.int64)
+        strides = np.zeros((count, widest), np.int64)
+        group_starts = np.zeros((count, widest), np.int64)
+        group_ends = np.zeros((count, widest), np.int64)
+        # of each group: the cell number with this member's code taken out, rising
+        numbers: list[np.ndarray] = []
         firsts: list[np.ndarray] = []  # of each group: its first item
         codes: list[np.ndarray] = []  # of each item: the member's code
         entries: list[np.ndarray] = []  # of each item: the cell's place in costs and weights
@@ -215,21 +265,38 @@ class _Sparse:
             entry_at += len(target.keys)
 
         def joined(parts: list[np.ndarray], last: int | None = None) -> np.ndarray:
-            return np.concatenate([*parts, np.asarray([] if last is None else [last])]).astype(np.int64)
+            return np.concatenate([*parts, np.asarray([] if last is None else [last])]).astype(
+                np.int64
+            )
 
-        weights = np.concatenate([t.weights for t in targets]).astype(np.float32) if targets else np.zeros(1, np.float32)
-        groups = (group_starts, group_ends, joined(numbers), joined(firsts, item_at), joined(codes), joined(entries))
+        weights = (
+            np.concatenate([t.weights for t in targets]).astype(np.float32)
+            if targets
+            else np.zeros(1, np.float32)
+        )
+        groups = (
+            group_starts,
+            group_ends,
+            joined(numbers),
+            joined(firsts, item_at),
+            joined(codes),
+            joined(entries),
+        )
         self.arrays = (*_by_column(members), width, positions, strides, *groups, weights)
 
     def costs(self, rows: np.ndarray, scale: float) -> np.ndarray:
         parts = [np.zeros(0, np.float32)]
         for target in self.targets:
             assert target.keys is not None
-            cells, counts = np.unique(cell_numbers(rows, target.positions, target.shape), return_counts=True)
+            cells, counts = np.unique(
+                cell_numbers(rows, target.positions, target.shape), return_counts=True
+            )
             found = np.isin(cells, target.keys, assume_unique=True)
             there = np.zeros(len(target.keys))
             there[np.searchsorted(target.keys, cells[found])] = counts[found]
-            parts.append((target.weights * (scale * (there + 0.5) - target.people)).astype(np.float32))
+            parts.append(
+                (target.weights * (scale * (there + 0.5) - target.people)).astype(np.float32)
+            )
         return np.concatenate(parts)
 
 
@@ -239,7 +306,9 @@ class _Single:
     def __init__(self, targets: list[QueryTarget], columns: int) -> None:
         self.targets = targets
         queries = [query for target in targets for query in target.part.queries]
-        literal_starts = np.concatenate([[0], np.cumsum([len(q.literals) for q in queries])]).astype(np.int64)
+        literal_starts = np.concatenate(
+            [[0], np.cumsum([len(q.literals) for q in queries])]
+        ).astype(np.int64)
         literals = [literal for query in queries for literal in query.literals]
         table_starts = (literal_starts[:-1] + np.arange(len(queries))).astype(np.int64)
         members: list[list[tuple[int, int]]] = [[] for _ in range(columns)]  # (query, touch)
@@ -249,7 +318,8 @@ class _Single:
             for column in sorted({x.column for x in query.literals}):
                 own = [x for x in query.literals if x.column == column]
                 members[column].append((q, len(resting)))
-                resting.append(sum(not x.holds for x in own))  # satisfied when the column takes none of the named values
+                # satisfied when the column takes none of the named values
+                resting.append(sum(not x.holds for x in own))
                 for value in sorted({x.value for x in own}):
                     values.append(value)
                     lifts.append(sum(1 if x.holds else -1 for x in own if x.value == value))
@@ -264,14 +334,20 @@ class _Single:
             np.asarray([x.holds for x in literals], np.bool_),
             table_starts,
             np.asarray([bit for query in queries for bit in query.table], np.float32),
-            np.concatenate([t.weights for t in targets]).astype(np.float32) if targets else np.zeros(1, np.float32),
+            (
+                np.concatenate([t.weights for t in targets]).astype(np.float32)
+                if targets
+                else np.zeros(1, np.float32)
+            ),
         )
 
     def gaps(self, rows: np.ndarray, scale: float) -> np.ndarray:
         """Weighted difference between the rows' answer and the target, per query."""
         parts = [np.zeros(0, np.float32)]
         for target in self.targets:
-            answers = target.part.tally(np.ascontiguousarray(rows[:, list(target.part.columns)], np.int32))
+            answers = target.part.tally(
+                np.ascontiguousarray(rows[:, list(target.part.columns)], np.int32)
+            )
             parts.append((target.weights * (scale * answers - target.people)).astype(np.float32))
         return np.concatenate(parts)
 
@@ -311,7 +387,10 @@ def _satisfied(row, column, q, literal_starts, literal_columns, literal_values, 
     """How many literals of a query a row satisfies, those of one column left out."""
     hits = 0
     for x in range(literal_starts[q], literal_starts[q + 1]):
-        if literal_columns[x] != column and (row[literal_columns[x]] == literal_values[x]) == literal_holds[x]:
+        if (
+            literal_columns[x] != column
+            and (row[literal_columns[x]] == literal_values[x]) == literal_holds[x]
+        ):
             hits += 1
     return hits
 
@@ -326,19 +405,42 @@ def _lift(touch, value, touch_starts, values, lifts):  # type: ignore[no-untyped
 
 @kernel(borrows=True, fastmath=True, error_model="numpy")
 def _sweep(rows, order, begin, end, columns, sizes, state, cost, settings, whole, listed, queries):  # type: ignore[no-untyped-def]
-    """Visit every cell of some rows once, rows and columns in random order, and move what is better elsewhere.
+    """Visit every cell of some rows once, rows and columns in random order, and move what is better
+    elsewhere.
 
-    The rows are those at ``begin`` up to ``end`` of an order that is drawn at its beginning: all rows, in slices.
-    Without listed cells of wide tables, or without single queries, what concerns them is None and is not even compiled.
+    The rows are those at ``begin`` up to ``end`` of an order that is drawn at its beginning: all
+    rows, in slices. Without listed cells of wide tables, or without single queries, what concerns
+    them is None and is not even compiled.
     """
     scale, heat, log_priors, prior_starts = settings
-    costs, d_starts, d_tables, d_slots, d_width, d_positions, d_strides, d_first, d_weights, d_weight_first = whole
+    (
+        costs,
+        d_starts,
+        d_tables,
+        d_slots,
+        d_width,
+        d_positions,
+        d_strides,
+        d_first,
+        d_weights,
+        d_weight_first,
+    ) = whole
     if listed is not None:
         s_costs, group_of, s_starts, s_tables, s_slots, s_width, s_positions, s_strides = listed[:8]
         s_group_first, s_group_end, s_numbers, s_items, s_codes, s_entries, s_weights = listed[8:]
     if queries is not None:
-        gaps, q_starts, q_queries, q_touches, q_touch_starts, q_values, q_lifts, q_resting = queries[:8]
-        q_literal_starts, q_literal_columns, q_literal_values, q_literal_holds, q_table_starts, q_table, q_weights = queries[8:]
+        gaps, q_starts, q_queries, q_touches, q_touch_starts, q_values, q_lifts, q_resting = (
+            queries[:8]
+        )
+        (
+            q_literal_starts,
+            q_literal_columns,
+            q_literal_values,
+            q_literal_holds,
+            q_table_starts,
+            q_table,
+            q_weights,
+        ) = queries[8:]
     if begin == 0:
         _shuffle(order, state)
     cool = np.float32(1.0) / heat if heat > 0 else np.float32(0.0)
@@ -392,12 +494,27 @@ def _sweep(rows, order, begin, end, columns, sizes, state, cost, settings, whole
             if queries is not None:
                 for p in range(q_starts[c], q_starts[c + 1]):
                     q, touch = q_queries[p], q_touches[p]
-                    hits = _satisfied(row, c, q, q_literal_starts, q_literal_columns, q_literal_values, q_literal_holds) + q_resting[touch]
+                    hits = (
+                        _satisfied(
+                            row,
+                            c,
+                            q,
+                            q_literal_starts,
+                            q_literal_columns,
+                            q_literal_values,
+                            q_literal_holds,
+                        )
+                        + q_resting[touch]
+                    )
                     table = q_table_starts[q]
-                    here = q_table[table + hits + _lift(touch, now, q_touch_starts, q_values, q_lifts)]
+                    here = q_table[
+                        table + hits + _lift(touch, now, q_touch_starts, q_values, q_lifts)
+                    ]
                     price = gaps[q] + scale * q_weights[q] * (np.float32(0.5) - here)
                     for x in range(q_touch_starts[touch], q_touch_starts[touch + 1]):
-                        cost[q_values[x]] += price * (q_table[table + hits + q_lifts[x]] - q_table[table + hits])
+                        cost[q_values[x]] += price * (
+                            q_table[table + hits + q_lifts[x]] - q_table[table + hits]
+                        )
             # CHOOSE the cheapest value, or draw one.
             best = now
             if heat > 0:
@@ -406,8 +523,11 @@ def _sweep(rows, order, begin, end, columns, sizes, state, cost, settings, whole
                     cost[v] = cost[v] * cool - log_priors[prior_starts[c] + v]
                     low = min(low, cost[v])
                 for v in range(m):
-                    # exp as (1 + x/256)^256: a loop without calls or branches, which the compiler makes eight wide
-                    x = max(np.float32(1.0) + (low - cost[v]) * np.float32(1 / 256), np.float32(0.0))
+                    # exp as (1 + x/256)^256: a loop without calls or branches, which the compiler
+                    # makes eight wide
+                    x = max(
+                        np.float32(1.0) + (low - cost[v]) * np.float32(1 / 256), np.float32(0.0)
+                    )
                     x *= x
                     x *= x
                     x *= x
@@ -420,7 +540,9 @@ def _sweep(rows, order, begin, end, columns, sizes, state, cost, settings, whole
                 for v in range(m):
                     total += cost[v]
                     cost[v] = total
-                mark = np.float32((_next(state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)) * total
+                mark = (
+                    np.float32((_next(state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)) * total
+                )
                 best = np.int64(0)
                 while best < m - 1 and cost[best] <= mark:
                     best += 1
@@ -456,7 +578,18 @@ def _sweep(rows, order, begin, end, columns, sizes, state, cost, settings, whole
             if queries is not None:
                 for p in range(q_starts[c], q_starts[c + 1]):
                     q, touch = q_queries[p], q_touches[p]
-                    hits = _satisfied(row, c, q, q_literal_starts, q_literal_columns, q_literal_values, q_literal_holds) + q_resting[touch]
+                    hits = (
+                        _satisfied(
+                            row,
+                            c,
+                            q,
+                            q_literal_starts,
+                            q_literal_columns,
+                            q_literal_values,
+                            q_literal_holds,
+                        )
+                        + q_resting[touch]
+                    )
                     table = q_table_starts[q] + hits
                     before = q_table[table + _lift(touch, now, q_touch_starts, q_values, q_lifts)]
                     after = q_table[table + _lift(touch, best, q_touch_starts, q_values, q_lifts)]
