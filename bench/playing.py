@@ -9,12 +9,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from understudy.front_door import CERTIFICATE_SHARE
-from understudy.game import NoWatcher, Played
+from understudy.api.release import CERTIFICATE_SHARE
+from understudy.game.loop import Played
 from understudy.mechanisms.base import Brief, Mechanism
 from understudy.privacy import Budget, Meter, ProcessLedger
-from understudy.privacy.accountant import Cost, total_cost
+from understudy.privacy.accounting.accountant import Cost, total_cost
 from understudy.queries.workload import Workload
+from understudy.runtime.watching import NoWatcher
 from understudy.sources import Source
 
 

@@ -100,7 +100,7 @@ BY_ALL_STICKS = released(by_cells, by_structure)
 
 def answered(real: np.ndarray, made: np.ndarray, work: us.Workload) -> Line:
     """Largest and mean error of any queries, by counting them in the rows of both."""
-    from understudy.tally import CodedRows
+    from understudy.counting.tally import CodedRows
 
     tables = [CodedRows(rows.astype(np.int32), work.schema.shape) for rows in (real, made)]
     gaps = []

@@ -15,14 +15,14 @@ import numpy as np
 from bench.clock import cpu_seconds
 from bench.tables import paths
 from understudy.errors import NotSupported
-from understudy.learning.base import Rule, RuleClass
-from understudy.learning.certifiers import Cpsat, Tilted, certified
-from understudy.learning.classes import rule_class
-from understudy.learning.counting import counting_of
 from understudy.learning.learn import learn
 from understudy.learning.learned import Learned
 from understudy.privacy.argmin import Labelled, NoiseOn, Perturbation, solve
-from understudy.privacy.noise import Noise
+from understudy.privacy.noise.samplers import Noise
+from understudy.rules.base import Rule, RuleClass
+from understudy.rules.certifiers import Cpsat, Tilted, certified
+from understudy.rules.classes import rule_class
+from understudy.rules.counting import counting_of
 
 MOST = 48_842  # rows of ADULT
 WEIGHT = 1000  # what a meter's argmin takes unless told otherwise

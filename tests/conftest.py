@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy import front_door
+from understudy.api import release as front_door
 from understudy.checks import SMALL, small_table
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

@@ -39,11 +39,11 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
 import understudy as us
+from understudy.counting.tally import CodedRows
 from understudy.privacy import Measurement, Residual
-from understudy.privacy.accountant import ORDERS, Cost, total_cost
-from understudy.privacy.events import from_dict
-from understudy.privacy.residuals import contrast
-from understudy.tally import CodedRows
+from understudy.privacy.accounting.accountant import ORDERS, Cost, total_cost
+from understudy.privacy.accounting.events import from_dict
+from understudy.privacy.verbs.residuals import contrast
 
 SCHEMA = us.Schema.from_domain({"a": 3, "b": 3, "c": 2})
 PERSON, COMMON, OTHER_CELL = (2, 2, 1), (0, 0, 0), (2, 2, 0)

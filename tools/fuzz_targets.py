@@ -30,18 +30,18 @@ from understudy.bundle.attachment import _seal as seal
 from understudy.bundle.export import export_csv
 from understudy.bundle.model import MODEL_FILE
 from understudy.cli.main import main as cli
-from understudy.learning.classes import rule_classes
+from understudy.game.fitting.mixture import Mixture
 from understudy.privacy import FileLedger
-from understudy.privacy import events as ev
-from understudy.privacy.chain import FIRST_HASH
-from understudy.privacy.chain import hash_of as chain_hash
+from understudy.privacy.accounting import events as ev
+from understudy.privacy.ledger.chain import FIRST_HASH
+from understudy.privacy.ledger.chain import hash_of as chain_hash
 from understudy.queries.attribute import Attribute
 from understudy.queries.base import Neighbours
 from understudy.queries.condition import Condition
 from understudy.queries.relaxed import Chances
+from understudy.rules.classes import rule_classes
 from understudy.schema.files import write_mapping
 from understudy.sources.delimited import DelimitedSource, cut
-from understudy.synthesis.mixture import Mixture
 
 SCHEMA = us.Schema.from_dict(
     {

@@ -26,7 +26,8 @@ from queue import SimpleQueue
 
 from rich.console import Console
 from rich.table import Table
-from tests.mutants import MUTANTS, Mutant
+
+from tests.battery.mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIES = 2  # at work at once

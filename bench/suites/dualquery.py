@@ -25,9 +25,9 @@ from bench.playing import play_at
 from bench.releases import exact, warm_up
 from bench.tables import Coded, load
 from understudy.mechanisms.base import Mechanism
-from understudy.mechanisms.dqrs import DQRS
-from understudy.mechanisms.dualquery import DualQuery, squares
-from understudy.privacy.budget import rho_for
+from understudy.mechanisms.papers.dqrs import DQRS
+from understudy.mechanisms.papers.dualquery import DualQuery, squares
+from understudy.privacy.accounting.budget import rho_for
 from understudy.sources import open_source
 
 DELTA = Fraction(1, 1000)

@@ -114,8 +114,8 @@ def reach(point: Point) -> list[Line]:
 def law(point: Point) -> list[Line]:
     """That the law is the mechanism's: draws, and calls of ``learn``, against it."""
     from bench import rules
-    from understudy.privacy.noise import Noise
-    from understudy.privacy.softmin import draw_least
+    from understudy.privacy.noise.samplers import Noise
+    from understudy.privacy.noise.softmin import draw_least
 
     (case, table, rows), n = known(point), point["n"]
     costs = rules.all_mistakes(case.of, rows)

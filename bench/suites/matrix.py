@@ -18,9 +18,9 @@ from bench.clock import clock
 from bench.grid import Grid, Line, Point, Suite, View
 from bench.releases import exact
 from bench.tables import load
-from understudy.privacy.residuals import joint_l2, sensitivity
+from understudy.game.fitting.reconstruction import plan
+from understudy.privacy.verbs.residuals import joint_l2, sensitivity
 from understudy.queries.base import Neighbours
-from understudy.synthesis.residuals import plan
 
 TOTAL_SHARE = Fraction(1, 50)  # of rho for the number of rows when it is private, as in a release
 

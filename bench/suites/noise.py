@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from bench.clock import clock
 from bench.grid import Grid, Line, Point, Suite, View
-from understudy.privacy.noise import Noise, round_sigma_up
+from understudy.privacy.noise.samplers import Noise, round_sigma_up
 
 VALUES = {"understudy": 1_000_000, "OpenDP": 50_000}
 

@@ -18,10 +18,10 @@ from bench.clock import clock
 from bench.grid import Grid, Line, Point, Suite, View
 from bench.playing import play_at
 from bench.releases import exact, mechanism_of
+from understudy.counting.tally import CodedRows
 from understudy.mechanisms.base import make
 from understudy.queries.lattice import AllConjunctions
 from understudy.sources import open_source
-from understudy.tally import CodedRows
 
 PUBLIC_SEED, GROUPS, SHORT = 7, 5, 3
 WORKLOADS = {"oraclequery": "all-conjunctions", "fem": "3-way", "independent": "1-way"}

@@ -2,30 +2,30 @@
 
 The rooms, in the order the data flows (``docs/design.md`` has the reasons):
 
-    schema/       0  what is PUBLIC about the table: columns, categories, bounds, bins
-    sources/      1  where the sensitive rows live: in memory, in files, or as items of each person
-    queries/      2  what may be asked: whole marginals, symmetric functions of k literals, arrays of conjunctions, all of them
-    privacy/      3  THE ROOM: budget, events, accountant, noise, meter, ledger, PROOFS.md
-    players/      5  data players (never hold the meter) and query players (hold it)
-    game.py          the one loop
-    mechanisms/   6  one paper, one file
-    synthesis/    7  from a finished play to rows
-    bundle/       8  the release as a folder: rows, answers, certificate, manifest, report; ``verify``
-    cli/          9  the command
-    front_door.py    ``release()``, the one way in
-    learning/        ``learn()``: a private rule that predicts a yes/no label; estimators for scikit-learn
-    plan.py          ``plan()``: what to expect, before anything is spent
-    project.py       ``project()``: rows from noisy tables that come from elsewhere
-    compiled.py      kernels that Numba compiles on first use;  progress.py  what is seen of long work
-    tally.py         counting coded rows: the two verbs of sources and of released rows
-    fence.py         names every side door around the privacy room
-    checks.py        the conformance kit;  discovery.py  finds what a folder holds
-    demo.py          a fictional population, so that the demo needs no data
-    paths.py         names of files, checked;  errors.py  the exception tree
+    runtime/      0  under every room: compiled kernels, files, memory, progress
+    schema/       1  what is PUBLIC about the table: columns, categories, bounds, bins
+    counting/     2  counting coded rows, whoever owns them
+    sources/      3  where the sensitive rows live: in memory, in files, as items of each person
+    queries/      4  what may be asked: marginals, functions of k literals, conjunctions
+    privacy/      5  THE ROOM: meter, verbs, noise, accounting, ledger, proofs
+    oracles/      6  which record is best against some queries
+    rules/        7  classes of yes/no rules, and who may solve for the best of them
+    game/         8  the one loop, its players, and the fits that turn answers into rows
+    mechanisms/   9  what we recommend; mechanisms/papers/ the published algorithms
+    bundle/      10  the release as a folder: rows, answers, certificate, manifest; ``verify``
+    api/         11  what people call: release, plan, project, the demo
+    learning/    12  ``learn()``: a private rule for a yes/no label; scikit-learn estimators
+    audit/       13  whether this build keeps its claims, on invented tables
+    cli/         14  the command
+
+    checks.py        the conformance kit;  errors.py  the exception tree
 """
 
 from importlib.metadata import version as _version
 
+from understudy.api.plan import Plan, plan
+from understudy.api.project import project
+from understudy.api.release import release
 from understudy.bundle import Answers, Release, verify
 from understudy.errors import (
     BudgetRefused,
@@ -41,13 +41,10 @@ from understudy.errors import (
     UnderstudyError,
     WorkloadError,
 )
-from understudy.front_door import release
 from understudy.learning.learn import learn
 from understudy.learning.learned import Learned
 from understudy.mechanisms.base import Mechanism, available_mechanisms
-from understudy.plan import Plan, plan
 from understudy.privacy import Budget, Certificate, FileLedger, Measurement
-from understudy.project import project
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Literal, Query, all_of, any_of, at_least, parity
 from understudy.queries.workload import (

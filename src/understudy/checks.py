@@ -18,24 +18,25 @@ import numpy as np
 import pyarrow as pa
 
 from understudy import sources
+from understudy.api.release import release
 from understudy.bundle.release import Release
 from understudy.bundle.verify import verify
-from understudy.discovery import classes_in
+from understudy.counting.tally import CodedRows
 from understudy.errors import BudgetRefused, InputError, UnderstudyError
-from understudy.front_door import release
-from understudy.game import NoWatcher, Played
+from understudy.game.loop import Played
 from understudy.mechanisms.about import meanings
 from understudy.mechanisms.base import Brief, Mechanism
 from understudy.privacy import Budget, FileLedger, Measurement, Meter, ProcessLedger
-from understudy.privacy.accountant import total_cost
+from understudy.privacy.accounting.accountant import total_cost
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.relaxed import Chances
 from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, parity
 from understudy.queries.workload import Workload, explicit, marginals, part_from_dict
+from understudy.runtime.discovery import classes_in
+from understudy.runtime.watching import NoWatcher
 from understudy.schema import Schema
 from understudy.sources.base import Source
 from understudy.sources.memory import MemorySource
-from understudy.tally import CodedRows
 
 SMALL = Schema.from_domain({"a": 3, "b": 4, "c": 2})
 # all columns together have more cells than one array holds

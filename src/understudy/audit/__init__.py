@@ -5,5 +5,5 @@ released values and compares what was about to get noise. A *law* is the whole o
 on a tiny table. A *statistical* check draws many times.
 
 The room sees exact values, so it holds invented tables only, and nothing but its own command may
-import it (``fence.py``).
+import it (``audit/fence.py``).
 """

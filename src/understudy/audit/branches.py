@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from understudy.audit.distributions import laplace_pmf
-from understudy.audit.seams import standing_in
-from understudy.privacy.exponential import ScoreTable
-from understudy.privacy.noise import Noise
+from understudy.audit.hooks import standing_in
+from understudy.privacy.noise.exponential import ScoreTable
+from understudy.privacy.noise.samplers import Noise
 
 
 class Branches(Noise):

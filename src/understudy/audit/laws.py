@@ -20,27 +20,27 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.audit import branches
+from understudy.audit.claims_met import Met
 from understudy.audit.distributions import renyi
-from understudy.audit.met import Met
+from understudy.audit.hooks import standing_in
 from understudy.audit.rows import Row
-from understudy.audit.seams import standing_in
 from understudy.audit.watching import Ear
-from understudy.learning.base import Rule, RuleClass
-from understudy.learning.certifiers import Certifier, Tilted
-from understudy.learning.certifiers import Solved as Certified
-from understudy.learning.conjunctions import Conjunctions
-from understudy.learning.task import Task
+from understudy.counting.tally import Counts
 from understudy.privacy import Choice, MarginalScore, Measurement, Meter, ProcessLedger, argmin
-from understudy.privacy.accountant import ORDERS, Cost, total_cost
+from understudy.privacy.accounting.accountant import ORDERS, Cost, total_cost
 from understudy.privacy.argmin import BlockPlan
-from understudy.privacy.noise import Noise
+from understudy.privacy.noise.samplers import Noise
 from understudy.queries.attribute import Attribute
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, parity
+from understudy.rules.base import Rule, RuleClass
+from understudy.rules.certifiers import Certifier, Tilted
+from understudy.rules.certifiers import Solved as Certified
+from understudy.rules.conjunctions import Conjunctions
+from understudy.rules.task import Task
 from understudy.schema import Schema
 from understudy.sources.memory import MemorySource
-from understudy.tally import Counts
 
 TINY = Schema.from_domain({"x": 2, "y": 2})
 RECORDS = [np.array(record) for record in itertools.product(range(2), range(2))]

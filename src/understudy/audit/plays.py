@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from understudy.api.release import CERTIFICATE_SHARE, TOTAL_SHARE
 from understudy.bundle.answers import Answers
-from understudy.front_door import CERTIFICATE_SHARE, TOTAL_SHARE
-from understudy.game import NoWatcher, Played
+from understudy.game.loop import Played
 from understudy.mechanisms.base import Brief, Mechanism, available_mechanisms
 from understudy.privacy import Budget, Meter, ProcessLedger
-from understudy.privacy.noise import Noise
+from understudy.privacy.noise.samplers import Noise
 from understudy.queries.base import Neighbours
 from understudy.queries.workload import Workload
+from understudy.runtime.watching import NoWatcher
 from understudy.schema import Schema
 from understudy.sources.memory import MemorySource
 
@@ -36,7 +37,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "projection": {"steps": 20, "relaxed_rows": 20},
 }
 # The noise of its verb is part of an objective and never added to an exact value that a replay
-# could compare (tests/test_logistic.py has the law of that verb).
+# could compare (tests/privacy/test_logistic.py has the law of that verb).
 UNREPLAYED = ("gan-logistic-experimental",)
 # Another way through a mechanism that asks for other verbs.
 VARIANTS: dict[str, tuple[str, dict[str, Any], tuple[Neighbours, ...]]] = {

@@ -14,15 +14,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from understudy.audit.met import Coins, Gaussian
+from understudy.audit.claims_met import Coins, Gaussian
 from understudy.audit.pairs import Pair, pairs
 from understudy.audit.plays import Released, Subject, release
 from understudy.audit.rows import Row
 from understudy.audit.watching import Call, Differs, Ear, Watched, plain
 from understudy.errors import UnderstudyError
-from understudy.privacy import events as ev
-from understudy.privacy.accountant import ORDERS, Cost, total_cost
-from understudy.privacy.noise import Noise
+from understudy.privacy.accounting import events as ev
+from understudy.privacy.accounting.accountant import ORDERS, Cost, total_cost
+from understudy.privacy.noise.samplers import Noise
 from understudy.queries.base import Neighbours
 from understudy.queries.workload import marginals
 

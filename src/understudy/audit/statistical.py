@@ -24,17 +24,17 @@ from understudy.audit.distributions import at_least, at_most, wilson
 from understudy.audit.laws import ADD, BOTH, LABELLED, REPLACE, TINY, X, Y, meter_on
 from understudy.audit.plays import Subject, release
 from understudy.audit.rows import Row
-from understudy.learning.conjunctions import Conjunctions
+from understudy.counting.tally import Counts
 from understudy.privacy import MarginalScore, Meter
-from understudy.privacy import events as ev
-from understudy.privacy.accountant import ORDERS, Cost, total_cost
-from understudy.privacy.budget import rho_for
-from understudy.privacy.noise import Noise
-from understudy.privacy.residuals import joint_l2
+from understudy.privacy.accounting import events as ev
+from understudy.privacy.accounting.accountant import ORDERS, Cost, total_cost
+from understudy.privacy.accounting.budget import rho_for
+from understudy.privacy.noise.samplers import Noise
+from understudy.privacy.verbs.residuals import joint_l2
 from understudy.queries.base import Neighbours
 from understudy.queries.workload import marginals
+from understudy.rules.conjunctions import Conjunctions
 from understudy.sources.memory import MemorySource
-from understudy.tally import Counts
 
 EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2))
 DELTA = Fraction(1, 100)  # of the promises: a tiny one could not be told from 0 by so many draws

@@ -17,25 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from understudy.audit.met import Above, Coins, Drawn, Gaussian, Laplace, Least, Met, Solved
-from understudy.audit.seams import standing_in
-from understudy.learning.base import Points
-from understudy.learning.certifiers import Certifier
-from understudy.privacy import (
-    Certificate,
-    Measurement,
-    Meter,
-    Residual,
-    argmin,
-    exponential,
-    softmin,
-    wide,
-)
-from understudy.privacy import events as ev
+from understudy.audit.claims_met import Above, Coins, Drawn, Gaussian, Laplace, Least, Met, Solved
+from understudy.audit.hooks import standing_in
+from understudy.counting.tally import Counts
+from understudy.privacy import Certificate, Measurement, Meter, Residual, argmin
+from understudy.privacy.accounting import events as ev
 from understudy.privacy.argmin import Perturbation
-from understudy.privacy.exponential import ScoreTable
-from understudy.privacy.noise import Noise
-from understudy.tally import Counts
+from understudy.privacy.noise import exponential, softmin, wide
+from understudy.privacy.noise.exponential import ScoreTable
+from understudy.privacy.noise.samplers import Noise
+from understudy.rules.base import Points
+from understudy.rules.certifiers import Certifier
 
 
 class Differs(Exception):

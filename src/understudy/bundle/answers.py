@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from understudy.counting.tally import CodedRows, Counts
 from understudy.errors import SchemaError, WorkloadError, shown
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload
-from understudy.tally import CodedRows, Counts
 
 
 class Answers(Mapping[Any, np.ndarray]):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from understudy.counting.tally import DENSE_CELLS
 from understudy.errors import (
     NotSupported,
     ParameterError,
@@ -20,11 +21,10 @@ from understudy.errors import (
     SavedElsewhere,
     UnderstudyError,
 )
-from understudy.machine import memory_left
-from understudy.paths import state_folder
 from understudy.queries.workload import Workload
+from understudy.runtime.machine import memory_left
+from understudy.runtime.paths import state_folder
 from understudy.schema import Moment, Number
-from understudy.tally import DENSE_CELLS
 
 SMALLEST = 60_000  # bytes of a bundle that hardly holds anything
 BATCH_BYTES = 400  # of a batch of queries, described in the workload and beside its measurement

@@ -16,9 +16,9 @@ import pyarrow as pa
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
+from understudy.game.fitting.mixture import Mixture
 from understudy.queries.relaxed import Chances
 from understudy.schema import Schema
-from understudy.synthesis.mixture import Mixture
 
 MODEL_FILE = "model.safetensors"
 CLOSE = 1e-3  # how far the chances of a column may be from one, after many sums of 32-bit numbers

@@ -22,6 +22,7 @@ from understudy.bundle.codes import coded, uncoded
 from understudy.bundle.keeping import check_new, try_file, unwritable
 from understudy.bundle.model import MODEL_FILE, Sample, load_model, save_model
 from understudy.bundle.remarks import Group, Remark, about_small, remarks, small_groups
+from understudy.counting.tally import CodedRows
 from understudy.errors import (
     BundleError,
     NotSupported,
@@ -29,16 +30,15 @@ from understudy.errors import (
     UnderstudyError,
     WorkloadError,
 )
-from understudy.paths import as_path
+from understudy.game.fitting.mixture import Mixture
 from understudy.privacy import Certificate, Measurement, Residual
-from understudy.privacy.events import written
-from understudy.privacy.noise import secure_seed
+from understudy.privacy.accounting.events import written
+from understudy.privacy.noise.samplers import secure_seed
 from understudy.queries.condition import Condition
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload, part_from_dict
+from understudy.runtime.paths import as_path
 from understudy.schema import Schema
-from understudy.synthesis.mixture import Mixture
-from understudy.tally import CodedRows
 
 FORMAT = 1
 MOST_DRAWN = 2**28  # rows x columns of one sample: a gigabyte

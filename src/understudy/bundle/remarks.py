@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from understudy.bundle.tables import SIGMAS, Single, Tables, noisy_tables, single_columns
+from understudy.counting.tally import CodedRows
 from understudy.privacy.certificate import round_up
 from understudy.queries.marginal import Marginal
 from understudy.schema import Boolean, Categorical, Moment, Number, Schema
 from understudy.schema.columns import FALSE_TEXTS, TRUE_TEXTS, Binned, Column
-from understudy.tally import CodedRows
 
 if TYPE_CHECKING:
     from understudy.bundle.release import Release

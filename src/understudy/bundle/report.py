@@ -15,15 +15,15 @@ from markupsafe import Markup
 
 from understudy.bundle.remarks import about_joining, about_small, joins_first
 from understudy.bundle.tables import Tables, noisy_tables, released_shares
+from understudy.counting.tally import CodedRows
+from understudy.game.fitting.reconstruction import Estimate
 from understudy.privacy import Budget, Measurement
-from understudy.privacy import events as ev
-from understudy.privacy.accountant import cost_of
+from understudy.privacy.accounting import events as ev
+from understudy.privacy.accounting.accountant import cost_of
 from understudy.privacy.certificate import round_up
 from understudy.queries.marginal import Marginal
 from understudy.schema import Column, Schema
 from understudy.schema.columns import Binned, Moment
-from understudy.synthesis.residuals import Estimate
-from understudy.tally import CodedRows
 
 if TYPE_CHECKING:
     from understudy.bundle.release import Release

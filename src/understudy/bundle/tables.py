@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from understudy.counting.tally import CodedRows
+from understudy.game.fitting.reconstruction import Estimate, reachable, reconstruct
 from understudy.privacy import Measurement, Residual
-from understudy.privacy import events as ev
+from understudy.privacy.accounting import events as ev
 from understudy.queries.marginal import Marginal
-from understudy.synthesis.residuals import Estimate, reachable, reconstruct
-from understudy.tally import CodedRows
 
 if TYPE_CHECKING:
     from understudy.bundle.release import Release

@@ -16,20 +16,20 @@ import pyarrow.parquet as pq
 from understudy.bundle.attachment import ATTACHMENT, check_attachment
 from understudy.bundle.release import Release, describe_schema
 from understudy.bundle.report import render_report
+from understudy.counting.tally import CodedRows
 from understudy.errors import BundleError, shown
+from understudy.game.players.measuring import one_way
 from understudy.mechanisms.base import available_mechanisms, make
-from understudy.paths import as_path
-from understudy.players.measuring import one_way
 from understudy.privacy import Measurement, Residual
-from understudy.privacy import events as ev
-from understudy.privacy.accountant import Cost, total_cost
-from understudy.privacy.budget import Budget
+from understudy.privacy.accounting import events as ev
+from understudy.privacy.accounting.accountant import Cost, total_cost
+from understudy.privacy.accounting.budget import Budget
 from understudy.privacy.certificate import certificate
-from understudy.privacy.residuals import joint_event
-from understudy.privacy.wide import tail
+from understudy.privacy.noise.wide import tail
+from understudy.privacy.verbs.residuals import joint_event
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
-from understudy.tally import CodedRows
+from understudy.runtime.paths import as_path
 
 UNKEPT = "discriminator "  # charges whose noisy sums are used up in training begin so
 NOTHING = "there is none"  # in the place of a detail, where a check does not apply

@@ -18,7 +18,7 @@ from understudy.audit.rows import Row, breaches
 from understudy.audit.running import plan, run
 from understudy.bundle.attachment import attach, check_can_attach, statement
 from understudy.cli.plain import json_option, out, speaks_plainly
-from understudy.progress import on_screen
+from understudy.runtime.progress import on_screen
 
 PROCESSES = 2
 

@@ -23,7 +23,10 @@ from rich.markup import escape
 from rich.table import Table
 
 import understudy
-from understudy import demo as demo_population
+from understudy.api import demo as demo_population
+from understudy.api.plan import plan as make_plan
+from understudy.api.release import check_columns
+from understudy.api.release import release as make_release
 from understudy.bundle.export import export_csv
 from understudy.bundle.keeping import rescued, try_file
 from understudy.bundle.release import Release, prepare_folder
@@ -34,17 +37,14 @@ from understudy.cli.mechanisms import mechanisms
 from understudy.cli.plain import check_there, json_option, out, remark, speaks_plainly
 from understudy.cli.sample import sample
 from understudy.errors import ParameterError
-from understudy.front_door import check_columns
-from understudy.front_door import release as make_release
 from understudy.learning.learn import learn as learn_rule
 from understudy.learning.learned import Learned
-from understudy.plan import plan as make_plan
 from understudy.privacy import Budget, FileLedger, TableLedger
-from understudy.privacy.accountant import Cost
-from understudy.privacy.budget import exact, most_epsilon
-from understudy.privacy.ledger import EARLY, Statement, describe_budget, describe_left, shown
-from understudy.progress import on_screen
+from understudy.privacy.accounting.accountant import Cost
+from understudy.privacy.accounting.budget import exact, most_epsilon
+from understudy.privacy.ledger.ledger import EARLY, Statement, describe_budget, describe_left, shown
 from understudy.queries.workload import Workload, marginals
+from understudy.runtime.progress import on_screen
 from understudy.schema import Schema
 from understudy.schema.items import ItemColumns
 from understudy.schema.schema import words_of

@@ -15,27 +15,27 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from understudy.booked import Booked
+from understudy.api.release import as_schema, ledger_for, say_unread
+from understudy.api.session import Booked
 from understudy.errors import NotCertified, ParameterError, ReleaseFailed, UnderstudyError, shown
-from understudy.front_door import as_schema, ledger_for, say_unread
-from understudy.game import Watcher
-from understudy.learning import prsma
-from understudy.learning.certifiers import Certifier, certifier_of
-from understudy.learning.classes import rule_class
-from understudy.learning.counting import counting_of, widest
 from understudy.learning.learned import Learned
-from understudy.learning.task import Task
 from understudy.privacy import Meter
-from understudy.privacy import events as ev
-from understudy.privacy.accountant import Cost, total_cost
+from understudy.privacy.accounting import events as ev
+from understudy.privacy.accounting.accountant import Cost, total_cost
+from understudy.privacy.accounting.budget import exact, exact_epsilon
 from understudy.privacy.argmin import WEIGHT, perturbation
-from understudy.privacy.budget import exact, exact_epsilon
-from understudy.privacy.ledger import EARLY, MADE, Ledger
+from understudy.privacy.ledger.ledger import EARLY, MADE, Ledger
 from understudy.privacy.meter import public_rows
 from understudy.privacy.requests import check_sums, check_task, checked_epsilon
-from understudy.progress import watched
 from understudy.queries.attribute import Attribute
 from understudy.queries.base import Neighbours
+from understudy.rules import prsma
+from understudy.rules.certifiers import Certifier, certifier_of
+from understudy.rules.classes import rule_class
+from understudy.rules.counting import counting_of, widest
+from understudy.rules.task import Task
+from understudy.runtime.progress import watched
+from understudy.runtime.watching import Watcher
 from understudy.schema import Schema
 from understudy.sources import open_source
 

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.errors import BundleError, SourceError, UnderstudyError
-from understudy.learning.base import Rule, RuleClass
-from understudy.learning.classes import rule_class
-from understudy.learning.task import Task
-from understudy.paths import as_path
 from understudy.queries.attribute import Attribute
+from understudy.rules.base import Rule, RuleClass
+from understudy.rules.classes import rule_class
+from understudy.rules.task import Task
+from understudy.runtime.paths import as_path
 from understudy.schema import Schema
 from understudy.schema.cells import Cells, read_cells, read_objects
 

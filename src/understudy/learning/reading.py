@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.errors import ParameterError
-from understudy.imported import imported
+from understudy.runtime.imported import imported
 from understudy.schema import Categorical, Number
 from understudy.schema import cells as c
 from understudy.schema.columns import text_of

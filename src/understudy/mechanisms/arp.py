@@ -16,18 +16,19 @@ from typing import ClassVar
 
 import numpy as np
 
+from understudy.counting.tally import DENSE_CELLS
 from understudy.errors import NotSupported, ParameterError
-from understudy.game import Played, QueryPlayer, Watcher, play
+from understudy.game.fitting.evidence import with_sums
+from understudy.game.loop import Played, QueryPlayer, play
+from understudy.game.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
+from understudy.game.players.rows import HEAT, RowPlayer, check_width, refits, seconds_a_row
 from understudy.mechanisms.base import Brief, Mechanism, Outlook, check_share, check_whole
-from understudy.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
-from understudy.players.rows import HEAT, RowPlayer, check_width, refits, seconds_a_row
 from understudy.privacy import Meter
 from understudy.queries.base import QueryClass
 from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
-from understudy.synthesis.evidence import with_sums
-from understudy.tally import DENSE_CELLS
+from understudy.runtime.watching import Watcher
 
 ROUNDS = 30
 # heat holds strong dependences back by a share of the noise; where noise is small there is room for

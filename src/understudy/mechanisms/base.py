@@ -14,13 +14,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from understudy.discovery import classes_in
 from understudy.errors import ParameterError, shown
-from understudy.game import Played, Watcher
+from understudy.game.loop import Played
 from understudy.privacy import Budget, Meter
-from understudy.privacy.accountant import Cost
+from understudy.privacy.accounting.accountant import Cost
 from understudy.queries.base import Neighbours
 from understudy.queries.workload import Workload
+from understudy.runtime.discovery import classes_in
+from understudy.runtime.watching import Watcher
 from understudy.schema import Schema
 from understudy.schema.keys import meant
 

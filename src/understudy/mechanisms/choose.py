@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from understudy.game.players.rows import MOST_COLUMNS
 from understudy.mechanisms.arp import Arp
 from understudy.mechanisms.base import Brief, Mechanism
-from understudy.mechanisms.dualquery import DualQuery
 from understudy.mechanisms.independent import Independent
-from understudy.players.rows import MOST_COLUMNS
+from understudy.mechanisms.papers.dualquery import DualQuery
 
 RULE = (
     "independent where only single columns are asked about; dualquery for tables of more than"

@@ -14,14 +14,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from understudy.game import Played, Watcher, play
+from understudy.game.fitting.evidence import check_fitted, with_sums
+from understudy.game.loop import Played, play
+from understudy.game.players.measuring import InTurn, MeasureAll, one_way
+from understudy.game.players.rows import RowPlayer, check_width, refits, seconds_a_row
 from understudy.mechanisms.base import Brief, Mechanism, Outlook, check_share
-from understudy.players.measuring import InTurn, MeasureAll, one_way
-from understudy.players.rows import RowPlayer, check_width, refits, seconds_a_row
 from understudy.privacy import Meter
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
-from understudy.synthesis.evidence import check_fitted, with_sums
+from understudy.runtime.watching import Watcher
 
 SWEEPS = 3
 

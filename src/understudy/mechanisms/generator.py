@@ -16,7 +16,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from understudy.game import Played, QueryPlayer, Watcher, play
+from understudy.game.loop import Played, QueryPlayer, play
+from understudy.game.players.generator import FittedGenerator
+from understudy.game.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
+from understudy.game.players.network import Network, Size, check_network, one_thread
 from understudy.mechanisms.arp import (
     FIRST_ADAPTIVE,
     FIRST_AT_ONCE,
@@ -28,10 +31,8 @@ from understudy.mechanisms.arp import (
     single_queries,
 )
 from understudy.mechanisms.base import Brief, Mechanism, check_share, check_whole
-from understudy.players.generator import FittedGenerator
-from understudy.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
-from understudy.players.network import Network, Size, check_network, one_thread
 from understudy.privacy import Meter
+from understudy.runtime.watching import Watcher
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,11 +10,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from understudy.game import Played, Watcher, play
+from understudy.game.loop import Played, play
+from understudy.game.players.measuring import MeasureAll, one_way
+from understudy.game.players.product import Product
 from understudy.mechanisms.base import Brief, Mechanism
-from understudy.players.measuring import MeasureAll, one_way
-from understudy.players.product import Product
 from understudy.privacy import Meter
+from understudy.runtime.watching import Watcher
 
 
 @dataclass(frozen=True, kw_only=True)

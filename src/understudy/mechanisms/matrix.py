@@ -17,19 +17,20 @@ from typing import ClassVar, get_args
 
 import numpy as np
 
+from understudy.counting.tally import DENSE_CELLS
 from understudy.errors import NotSupported, ParameterError
-from understudy.game import Played, Watcher, play
+from understudy.game.fitting.evidence import SUMS_UP_TO
+from understudy.game.fitting.reconstruction import Objective, closure, plan
+from understudy.game.loop import Played, play
+from understudy.game.players.from_residuals import FromResiduals, MeasureResiduals
+from understudy.game.players.measuring import one_way
+from understudy.game.players.rows import RowPlayer, check_width, refits, seconds_a_row
 from understudy.mechanisms.base import Brief, Mechanism, Outlook
-from understudy.players.measuring import one_way
-from understudy.players.residuals import FromResiduals, MeasureResiduals
-from understudy.players.rows import RowPlayer, check_width, refits, seconds_a_row
 from understudy.privacy import Meter
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload
-from understudy.synthesis.evidence import SUMS_UP_TO
-from understudy.synthesis.residuals import Objective, closure, plan
-from understudy.tally import DENSE_CELLS
+from understudy.runtime.watching import Watcher
 
 SWEEPS = 3
 MOST_CELLS = 1 << 26  # of all residuals together: half a gigabyte of counts

@@ -15,11 +15,18 @@ from typing import ClassVar
 import numpy as np
 
 from understudy.errors import NotSupported, ParameterError
-from understudy.game import Played, Watcher, play
+from understudy.game.loop import Played, play
+from understudy.game.players.domain import DomainWeights
+from understudy.game.players.measuring import (
+    InTurn,
+    MeasureAll,
+    WorstFirst,
+    check_choosable,
+    one_way,
+)
 from understudy.mechanisms.base import Brief, Mechanism
-from understudy.players.domain import DomainWeights
-from understudy.players.measuring import InTurn, MeasureAll, WorstFirst, check_choosable, one_way
 from understudy.privacy import Meter
+from understudy.runtime.watching import Watcher
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,10 +23,10 @@ from typing import ClassVar
 import numpy as np
 
 import understudy.oracles as room
-from understudy.compiled import kernel
-from understudy.discovery import classes_in
 from understudy.errors import ParameterError, WorkloadError
 from understudy.queries.symmetric import Query
+from understudy.runtime.compiled import kernel
+from understudy.runtime.discovery import classes_in
 
 
 class Ended(StrEnum):

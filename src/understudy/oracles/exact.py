@@ -22,11 +22,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from understudy.compiled import kernel
 from understudy.errors import ParameterError
 from understudy.oracles.base import Ended, Found, Instance, Oracle, Variants
 from understudy.oracles.plan import Plan, plan_of, worth_of
 from understudy.oracles.search import Search
+from understudy.runtime.compiled import kernel
 
 CLOSE = 1e-9  # a difference below this share of the value is rounding
 

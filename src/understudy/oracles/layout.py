@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from understudy.compiled import kernel
 from understudy.oracles.plan import Cells, Plan, coordinates
+from understudy.runtime.compiled import kernel
 
 MOVES = 64  # about as many moves as pairs of sweeps in one kick; weighs scores against views
 SPIKES = 1024  # cells of a dense table that a kick may aim at: those with the largest weights

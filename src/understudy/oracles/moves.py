@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from understudy.compiled import kernel
 from understudy.oracles.layout import Layout, slot_of
+from understudy.runtime.compiled import kernel
 
 
 class State(NamedTuple):

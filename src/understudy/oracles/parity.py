@@ -14,10 +14,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from understudy.compiled import kernel
 from understudy.errors import NotSupported
 from understudy.oracles.base import Ended, Found, Instance, Oracle
 from understudy.oracles.search import Search
+from understudy.runtime.compiled import kernel
 
 
 @dataclass(frozen=True, kw_only=True)

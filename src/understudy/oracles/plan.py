@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from understudy.compiled import kernel
 from understudy.oracles.base import Instance, TableTerm
+from understudy.runtime.compiled import kernel
 
 DENSE_SHARE = 0.1  # a table with a smaller share of non-zero weights is kept as a list of cells
 MOST_CELLS = 2**40  # marginals with more cells are not numbered; their queries stay queries

@@ -18,7 +18,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from understudy.compiled import kernel
 from understudy.errors import ParameterError
 from understudy.oracles.base import Ended, Found, Instance, Oracle, Variants, sub_seed
 from understudy.oracles.layout import Layout, layout_of
@@ -34,6 +33,7 @@ from understudy.oracles.moves import (
     total_of,
 )
 from understudy.oracles.plan import Plan, plan_of
+from understudy.runtime.compiled import kernel
 
 KICKED = 16  # columns that one kick is thought to look after
 TINY = 1e-9  # an improvement is worth making from this share of the largest weight

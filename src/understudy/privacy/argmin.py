@@ -15,13 +15,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from understudy.counting.tally import Counts
 from understudy.errors import ParameterError
-from understudy.learning.base import Points, Rule, RuleClass
-from understudy.learning.certifiers import LARGEST_SUM, Certifier, Tilted, certified
-from understudy.learning.task import Task
-from understudy.privacy import events as ev
-from understudy.privacy.noise import Noise
-from understudy.tally import Counts
+from understudy.privacy.accounting import events as ev
+from understudy.privacy.noise.samplers import Noise
+from understudy.rules.base import Points, Rule, RuleClass
+from understudy.rules.certifiers import LARGEST_SUM, Certifier, Tilted, certified
+from understudy.rules.task import Task
 
 FINE_SCALE = 1000
 FAR = 64  # scales: noise beyond them has probability exp(-64)

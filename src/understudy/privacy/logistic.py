@@ -24,21 +24,21 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from understudy.compiled import kernel
+from understudy.counting.tally import DENSE_CELLS, CodedRows, Verbs
 from understudy.errors import NotSupported, ParameterError
-from understudy.privacy import events as ev
-from understudy.privacy.accountant import ORDERS
-from understudy.privacy.budget import DIGITS
-from understudy.privacy.noise import (
+from understudy.privacy.accounting import events as ev
+from understudy.privacy.accounting.accountant import ORDERS
+from understudy.privacy.accounting.budget import DIGITS
+from understudy.privacy.noise.samplers import (
     LARGEST_WIDE_SIGMA,
     SMALLEST_FAST_SIGMA,
     round_sigma_up,
     sqrt_up,
 )
+from understudy.privacy.noise.wide import pi_to
 from understudy.privacy.resampling import HOPELESS, as_decimal, shown_up
-from understudy.privacy.wide import pi_to
 from understudy.queries.marginal import Marginal
-from understudy.tally import DENSE_CELLS, CodedRows, Verbs
+from understudy.runtime.compiled import kernel
 
 # theta is in units of 2^-46, slopes and weights of rows in 2^-38, b in 2^-30
 GRID, FINE, COARSE = 46, 38, 30

@@ -15,13 +15,10 @@ from typing import NoReturn, TypeVar
 
 import numpy as np
 
+from understudy.counting.tally import DENSE_CELLS, Counts
 from understudy.errors import BudgetRefused, NotCertified, NotSupported, ParameterError, SourceError
-from understudy.learning.base import Points, Rule, RuleClass
-from understudy.learning.certifiers import Certifier
-from understudy.learning.counting import counting_of
-from understudy.learning.task import Task
-from understudy.privacy import events as ev
-from understudy.privacy.accountant import Cost, total_cost
+from understudy.privacy.accounting import events as ev
+from understudy.privacy.accounting.accountant import Cost, total_cost
 from understudy.privacy.argmin import (
     REFUSED,
     WEIGHT,
@@ -36,10 +33,12 @@ from understudy.privacy.argmin import (
     together,
 )
 from understudy.privacy.certificate import Certificate, certificate
-from understudy.privacy.exponential import MOST_NATS, ScoreTable, draw
-from understudy.privacy.ledger import Ledger
+from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.logistic import FAR, Discriminator, Question
-from understudy.privacy.noise import Noise, round_sigma_up, sqrt_up
+from understudy.privacy.noise.exponential import MOST_NATS, ScoreTable, draw
+from understudy.privacy.noise.samplers import Noise, round_sigma_up, sqrt_up
+from understudy.privacy.noise.softmin import draw_least
+from understudy.privacy.noise.wide import noisy_above, threshold_for
 from understudy.privacy.requests import (
     Choice,
     as_shares,
@@ -61,14 +60,15 @@ from understudy.privacy.requests import (
     whole_numbers,
 )
 from understudy.privacy.resampling import resampling
-from understudy.privacy.residuals import Residual, check_residuals, contrast, joint_event
 from understudy.privacy.scores import MarginalScore, compact, gaps
-from understudy.privacy.softmin import draw_least
-from understudy.privacy.wide import noisy_above, threshold_for
+from understudy.privacy.verbs.residuals import Residual, check_residuals, contrast, joint_event
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.marginal import Marginal
+from understudy.rules.base import Points, Rule, RuleClass
+from understudy.rules.certifiers import Certifier
+from understudy.rules.counting import counting_of
+from understudy.rules.task import Task
 from understudy.sources import Source
-from understudy.tally import DENSE_CELLS, Counts
 
 Seen = TypeVar("Seen")
 EVERYBODY = Marginal((), ())

@@ -11,15 +11,15 @@ from fractions import Fraction
 
 import numpy as np
 
+from understudy.counting.tally import DENSE_CELLS, LARGEST_TABLE, Counts
 from understudy.errors import NotSupported, ParameterError
-from understudy.learning.base import Points, RuleClass
-from understudy.learning.certifiers import LARGEST_SUM, Certifier, certifier_of
-from understudy.learning.task import Task
+from understudy.privacy.accounting.budget import MOST_EPSILON
 from understudy.privacy.argmin import LEAST_EPSILON
-from understudy.privacy.budget import MOST_EPSILON
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
-from understudy.tally import DENSE_CELLS, LARGEST_TABLE, Counts
+from understudy.rules.base import Points, RuleClass
+from understudy.rules.certifiers import LARGEST_SUM, Certifier, certifier_of
+from understudy.rules.task import Task
 
 LARGEST_PRODUCT = 2**61  # of two numbers of rows: twice it fits 64 bits
 

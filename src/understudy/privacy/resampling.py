@@ -13,10 +13,10 @@ from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from understudy.privacy import events as ev
-from understudy.privacy.accountant import ORDERS
-from understudy.privacy.budget import DIGITS
-from understudy.privacy.exponential import TABLE_ERROR
+from understudy.privacy.accounting import events as ev
+from understudy.privacy.accounting.accountant import ORDERS
+from understudy.privacy.accounting.budget import DIGITS
+from understudy.privacy.noise.exponential import TABLE_ERROR
 
 # a few dozen operations of DIGITS digits, some of which lose a dozen by cancelling
 SLACK = Decimal(10) ** -40

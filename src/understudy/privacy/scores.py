@@ -11,9 +11,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from understudy.compiled import kernel
+from understudy.counting.tally import Counts
 from understudy.queries.base import Neighbours
-from understudy.tally import Counts
+from understudy.runtime.compiled import kernel
 
 # An answer below LOOKUP is turned into rows by a small table: 64-bit division is the slowest thing
 # a kernel could do per cell.

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from understudy.counting.tally import Counts, Verbs
 from understudy.errors import NotSupported
 from understudy.queries.relaxed import Relaxed
 from understudy.schema import Schema
-from understudy.tally import Counts, Verbs
 
 if TYPE_CHECKING:
     from understudy.queries.symmetric import Query

@@ -17,13 +17,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from understudy.compiled import kernel
+from understudy.counting.tally import Conjunctive, Counts, Literals, Verbs, ones
 from understudy.errors import WorkloadError
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.relaxed import RelaxedQueries
 from understudy.queries.symmetric import Literal, Query, Symmetric
+from understudy.runtime.compiled import kernel
 from understudy.schema import Schema
-from understudy.tally import Conjunctive, Counts, Literals, Verbs, ones
 
 # 8,192 rows at a time: the bitmaps of a table of ordinary width stay in the cache
 CHUNK_WORDS = 128
@@ -35,7 +35,7 @@ class Conjunctions(QueryClass, Conjunctive):
     """A batch of conjunctions, ``columns``, ``values`` and ``holds`` being arrays of queries x k.
 
     Examples:
-        >>> from understudy.tally import CodedRows
+        >>> from understudy.counting.tally import CodedRows
         >>> batch = Conjunctions.of([[0, 1], [0, 2]], [[1, 1], [1, 0]])
         >>> batch.counts(CodedRows(np.array([[1, 1, 0], [1, 0, 0]]), (2, 2, 2))).dense()
         array([1, 2])

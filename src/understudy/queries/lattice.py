@@ -17,13 +17,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from understudy.counting.tally import Counts, Verbs
 from understudy.errors import WorkloadError
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.marginal import ALWAYS, Marginal
 from understudy.queries.symmetric import Literal, Query, all_of, check_fits, literals_fit
 from understudy.schema import Schema
-from understudy.tally import Counts, Verbs
 
 MOST_LITERALS = 22  # 4 million conjunctions; a selection compares as many negations
 
@@ -34,7 +34,7 @@ class AllConjunctions(QueryClass):
     order.
 
     Examples:
-        >>> from understudy.tally import CodedRows
+        >>> from understudy.counting.tally import CodedRows
         >>> batch = AllConjunctions.of(Schema.from_domain({"a": 2, "b": 2}), ["a", "b"])
         >>> batch.counts(CodedRows(np.array([[1, 1], [1, 0], [0, 0]]), (2, 2))).dense()  # all, a, b, a and b
         array([3, 2, 1, 1])

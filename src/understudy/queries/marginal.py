@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from understudy.counting.tally import Counts, Verbs
 from understudy.errors import WorkloadError
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.relaxed import RelaxedTable
 from understudy.queries.symmetric import Literal, Query, all_of
 from understudy.schema import Schema
-from understudy.tally import Counts, Verbs
 
 ALWAYS = Query((Literal(0, 0),), (1, 1))  # the only cell of the marginal of no columns: every row
 

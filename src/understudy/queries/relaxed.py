@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from understudy.compiled import kernel
+from understudy.runtime.compiled import kernel
 
 LANES = 256  # relaxed rows handled together: the inner loops run over them, side by side in memory
 BLOCK_FLOATS = 1 << 20  # of one merged group of columns; four such blocks are alive at most, 16 MB

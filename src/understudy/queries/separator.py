@@ -23,9 +23,9 @@ def separator(parts: Iterable[QueryClass], schema: Schema) -> tuple[Query, ...]:
     Examples:
         >>> from understudy.queries.marginal import Marginal
         >>> schema = Schema.from_domain({"a": 2, "b": 3, "c": 4})
-        >>> [query.literals[0] for query in separator([Marginal.of(schema, ["a", "b"])], schema)]
-        [Literal(column=0, value=1, holds=True), Literal(column=1, value=1, holds=True),
-        Literal(column=1, value=2, holds=True)]
+        >>> found = separator([Marginal.of(schema, ["a", "b"])], schema)
+        >>> [(query.literals[0].column, query.literals[0].value) for query in found]
+        [(0, 1), (1, 1), (1, 2)]
     """
     batches = list(parts)
     make = parity if batches and all(_only_parities(part) for part in batches) else all_of

@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from understudy.compiled import kernel
+from understudy.counting.tally import Counts, Verbs
 from understudy.errors import WorkloadError, shown
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.relaxed import Factor, RelaxedQueries
+from understudy.runtime.compiled import kernel
 from understudy.schema import Schema
-from understudy.tally import Counts, Verbs
 
 
 @dataclass(frozen=True)

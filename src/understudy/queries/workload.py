@@ -29,16 +29,16 @@ from typing import Any
 import numpy as np
 
 import understudy.queries as room
-from understudy.discovery import classes_in
+from understudy.counting.tally import DENSE_CELLS
 from understudy.errors import InputError, WorkloadError, shown
 from understudy.queries.base import QueryClass
 from understudy.queries.conjunctions import random_batch
 from understudy.queries.lattice import AllConjunctions
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Query, Symmetric, check_fits, read_query
+from understudy.runtime.discovery import classes_in
 from understudy.schema import Schema
 from understudy.schema.files import read_mapping
-from understudy.tally import DENSE_CELLS
 
 ENTRY_POINTS = "understudy.queries"
 EVERY_CONJUNCTION = "all-conjunctions"

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import yaml
 
 from understudy.errors import InputError, SchemaError, WorkloadError, shown
-from understudy.paths import as_path
+from understudy.runtime.paths import as_path
 from understudy.schema.places import Place, Places, in_schema, in_workload
 from understudy.schema.scalars import is_moment, is_text, read_plain
 

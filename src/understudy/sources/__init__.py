@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from understudy.errors import SourceError
-from understudy.imported import imported
+from understudy.runtime.imported import imported
 from understudy.schema import Schema
 from understudy.sources.base import CellSource, Source
 

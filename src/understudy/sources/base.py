@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from understudy.counting.tally import Blocks
 from understudy.schema import Schema
 from understudy.schema.cells import Cells
 from understudy.sources.header import check_header
-from understudy.tally import Blocks
 
 
 class Source(Blocks):

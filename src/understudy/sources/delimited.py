@@ -27,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from understudy.compiled import kernel
 from understudy.errors import SourceError
+from understudy.runtime.compiled import kernel
 from understudy.schema import Schema
 from understudy.sources.files import UNREADABLE, FileSource
 

@@ -12,10 +12,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from understudy.counting.tally import BLOCK_ROWS
 from understudy.errors import SourceError
 from understudy.schema import Schema
 from understudy.sources.files import UNREADABLE, FileSource
-from understudy.tally import BLOCK_ROWS
 
 MEMORY = "1GB"
 

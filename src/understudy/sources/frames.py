@@ -28,12 +28,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from understudy.counting.tally import BLOCK_ROWS
 from understudy.errors import SourceError
-from understudy.imported import imported
+from understudy.runtime.imported import imported
 from understudy.schema import Schema
 from understudy.schema import cells as c
 from understudy.schema.cells import Cells, read_cells, read_objects, read_slices
-from understudy.tally import BLOCK_ROWS
 
 Column = Callable[[], Iterable[Cells]]  # the cells of a column, one slice of rows after another
 READABLE = (

@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from understudy.counting.tally import Conjunctive, Counts, RowFunction, rows_of_a_block
 from understudy.errors import SourceError
 from understudy.schema import Schema
 from understudy.schema import cells as c
@@ -33,7 +34,6 @@ from understudy.schema.items import ItemColumns
 from understudy.sources.base import CellSource, Source
 from understudy.sources.frames import own_array
 from understudy.sources.postings import WORD_BITS, Postings
-from understudy.tally import Conjunctive, Counts, RowFunction, rows_of_a_block
 
 
 class ItemSource(Source):

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from understudy.counting.tally import BLOCK_ROWS
 from understudy.errors import SourceError
 from understudy.schema import Schema
 from understudy.schema.cells import Cells
 from understudy.sources.base import CellSource
 from understudy.sources.frames import Column, open_frame
-from understudy.tally import BLOCK_ROWS
 
 
 class MemorySource(CellSource):

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from understudy.compiled import kernel
-from understudy.tally import Literals, ones
+from understudy.counting.tally import Literals, ones
+from understudy.runtime.compiled import kernel
 
 WORD_BITS = 64
 LISTED = 32  # a list of n / 32 rows is as large as a bitmap of n rows

@@ -1,0 +1,152 @@
+"""``plan()``: what a release would do and how good it can be, from public facts alone. Needs no
+data and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from understudy.api import effort
+from understudy.api.release import (
+    CERTIFICATE_SHARE,
+    TOTAL_SHARE,
+    as_mechanism,
+    as_neighbours,
+    as_schema,
+    as_workload,
+    check_whole_number,
+    default_delta,
+    most_rows,
+)
+from understudy.errors import ParameterError
+from understudy.mechanisms.base import Brief, Mechanism
+from understudy.privacy import Budget
+from understudy.privacy.accounting.budget import exact, exact_epsilon
+from understudy.queries.base import Neighbours
+from understudy.queries.workload import Workload
+from understudy.schema import Schema
+
+# The largest error of fitted rows was 2 to 3.5 times the noise of a measured count where all was
+# measured at once.
+LARGEST_IN_SIGMAS = 3.0
+MOST_PLANNED = 10**15  # rows; no table has more
+MOSTLY_NOISE = 0.1  # a largest error beyond this leaves little to see
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What to expect of a release.
+
+    Attributes:
+        mechanism: the mechanism's name; ``why`` it was chosen; ``how`` it will go about it.
+        rho: the budget that epsilon and delta allow.
+        noise: standard deviation of one measured count, as a share of the rows; None when it cannot
+            be said.
+        largest_error: about how far off the worst answer may be, likewise; a rule of thumb, not a
+            promise.
+        seconds: rough CPU time; ``memory`` in bytes, rough.
+        warnings: what to think about before spending anything.
+    """
+
+    mechanism: str
+    why: str
+    how: str
+    rho: float
+    delta: float
+    queries: int
+    noise: float | None
+    largest_error: float | None
+    seconds: float | None
+    memory: int | None
+    warnings: tuple[str, ...]
+
+
+def plan(
+    schema: Schema | Mapping[str, Any] | str | Path,
+    *,
+    rows: int,
+    epsilon: Any,
+    delta: Any = None,
+    workload: Workload | str | None = None,
+    mechanism: str | Mechanism = "auto",
+    parameters: Mapping[str, Any] | None = None,
+    neighbours: str = "replace-one",
+) -> Plan:
+    """Say what :func:`release` would do with a table of about ``rows`` rows, without looking at
+    any.
+
+    Examples:
+        >>> made = plan({"a": 3, "b": 3, "c": 4}, rows=10_000, epsilon=1.0)
+        >>> made.mechanism, made.warnings
+        ('arp', ())
+    """
+    described = as_schema(schema)
+    work, relation = as_workload(workload, described), as_neighbours(neighbours)
+    if rows is None:
+        raise ParameterError(
+            "rows says about how many rows the table has: a whole number of at least 1."
+        )
+    check_whole_number(rows, "rows", 1, MOST_PLANNED)
+    rows = int(rows)
+    brief = Brief(schema=described, workload=work, neighbours=relation)
+    chosen, why = as_mechanism(mechanism, parameters, brief)
+    chosen.check(brief)
+    budget = Budget.of(
+        epsilon=exact_epsilon(epsilon),
+        delta=default_delta(rows) if delta is None else exact(delta, "delta"),
+    )
+    rho = (
+        budget.rho
+        * (1 - CERTIFICATE_SHARE)
+        * (1 - TOTAL_SHARE if relation is Neighbours.ADD_REMOVE_ONE else 1)
+    )
+    outlook = chosen.outlook(brief, Fraction(rho), rows)
+    noise = None if outlook is None else outlook.sigma / rows
+    released = min(rows, most_rows(described))
+    largest = (
+        None
+        if outlook is None
+        else min(1.0, LARGEST_IN_SIGMAS * outlook.sigma / rows + outlook.unmeasured)
+    )
+    return Plan(
+        mechanism=chosen.name,
+        why=why,
+        how="" if outlook is None else outlook.how,
+        rho=float(budget.rho),
+        delta=float(budget.delta or 0),
+        queries=work.size,
+        noise=noise,
+        largest_error=largest,
+        seconds=None if outlook is None else effort.seconds(work, outlook, rows, released),
+        memory=None if outlook is None else effort.memory(work, outlook, rows, released),
+        warnings=tuple(_warnings(work, rows, largest, chosen.name)),
+    )
+
+
+def _warnings(work: Workload, rows: int, largest: float | None, name: str) -> list[str]:
+    found = []
+    if largest is not None and largest > MOSTLY_NOISE:
+        found.append(
+            f"This will be mostly noise: the worst answers may be off by {largest:.0%} of all rows."
+            " Ask for fewer marginals, use a larger epsilon, or more rows."
+        )
+    if largest is None:
+        found.append(
+            f"The error of {name} depends on the data and cannot be said beforehand; its release"
+            " has a certificate."
+        )
+    if rows < 1000:
+        found.append(
+            f"{rows:,} rows are few: noise is counted in people, and a count of 10 drowns in it."
+        )
+    widest = max((part.size for part in work.marginals), default=0)
+    if widest > 100 * rows:
+        found.append(
+            f"The widest marginal has {widest:,} cells for {rows:,} rows; nearly all are empty and"
+            " will be answered with 0."
+        )
+    return found

@@ -1,0 +1,1 @@
+"""Counting coded rows, whoever owns them: the kernels that sources and released rows share."""

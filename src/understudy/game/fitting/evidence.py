@@ -1,0 +1,234 @@
+"""Everything measured about a table, pooled, and what of it to believe.
+
+A noisy marginal also says something about its own sub-marginals: summed over a column of m values,
+its noise grows by the square root of m only, while what it measures grows by m. Cells that are each
+below their noise are not to be chased one by one, so without the sums what they say together would
+be lost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+
+import numpy as np
+
+from understudy.counting.tally import cell_numbers
+from understudy.errors import NotSupported, ParameterError
+from understudy.game.fitting.rowfit import QueryTarget, TableTarget
+from understudy.privacy import Measurement
+from understudy.queries.base import QueryClass
+from understudy.queries.conjunctions import Conjunctions
+from understudy.queries.marginal import Marginal
+from understudy.queries.symmetric import Symmetric
+
+SUMS_UP_TO = 2  # sub-marginals of at most so many columns are pooled
+GUESS = 1.0  # a cell is guessed to be off by about this share of itself ...
+GUESS_WORTH = 20.0  # ... a guess worth as much as so many cells
+LARGE = 5.0  # a cell of more sigmas than this is believed more than by half in any case
+
+
+@dataclass
+class Pooled:
+    """Estimates of one marginal, weighted by how exact they are."""
+
+    weighted: np.ndarray
+    precision: float
+
+    @property
+    def people(self) -> np.ndarray:
+        return self.weighted / self.precision
+
+    @property
+    def sigma(self) -> float:
+        return math.sqrt(1 / self.precision)
+
+
+@dataclass
+class Evidence:
+    """Noisy marginals by their columns, wide ones and single queries as they came.
+
+    Attributes:
+        shape: the sizes of all columns.
+        sums_up_to: each table is also summed to its sub-marginals of at most so many columns, as
+            evidence independent of other tables'. 0 for tables that already agree with each other:
+            their sums would be the same evidence again.
+        sooner: sigmas by which a surprising cell is believed sooner, for tables that were picked
+            because they surprise.
+    """
+
+    shape: tuple[int, ...]
+    sums_up_to: int = SUMS_UP_TO
+    sooner: float = 0.0
+    tables: dict[tuple[int, ...], Pooled] = field(default_factory=dict)
+    wide: list[Measurement] = field(default_factory=list)
+    single: list[Measurement] = field(default_factory=list)
+    finest: float = math.inf  # the smallest sigma of anything measured
+    fresh: set[tuple[int, ...]] = field(default_factory=set)
+
+    def add(self, measurement: Measurement) -> None:
+        """Take in one measurement; the marginals that it says something new about become fresh."""
+        part, sigma = measurement.part, float(measurement.sigma)
+        if isinstance(part, Marginal) and not part.positions:
+            return  # the number of rows, which the model takes as given
+        self.finest = min(self.finest, sigma)
+        if isinstance(part, Conjunctions):
+            part = part.apart()
+        if isinstance(part, Symmetric):
+            self.single.append(replace(measurement, part=part))
+        elif not isinstance(part, Marginal):
+            raise ParameterError(
+                f"Rows cannot be fitted to {part.kind} queries yet; marginals and symmetric queries"
+                " work."
+            )
+        elif measurement.keys is not None:
+            self.wide.append(measurement)
+        else:
+            self._add_table(part, np.asarray(measurement.counts, np.float64), sigma)
+
+    def _add_table(self, part: Marginal, counts: np.ndarray, sigma: float) -> None:
+        order = np.argsort(part.positions)
+        table = np.transpose(counts.reshape(part.shape), order)
+        positions = tuple(int(part.positions[i]) for i in order)
+        self._pool(positions, table.ravel(), sigma**2)
+        for axes in _smaller(len(positions), self.sums_up_to):
+            gone = tuple(i for i in range(len(positions)) if i not in axes)
+            cells = math.prod(table.shape[i] for i in gone)
+            self._pool(
+                tuple(positions[i] for i in axes), table.sum(axis=gone).ravel(), sigma**2 * cells
+            )
+
+    def _pool(self, positions: tuple[int, ...], people: np.ndarray, variance: float) -> None:
+        pooled = self.tables.setdefault(positions, Pooled(np.zeros(people.size), 0.0))
+        pooled.weighted = pooled.weighted + people / variance
+        pooled.precision += 1 / variance
+        self.fresh.add(positions)
+
+    def targets(self, positions: tuple[int, ...], model: np.ndarray) -> TableTarget:
+        """What rows should be fitted to for one marginal, given how many people the model has in
+        its cells.
+        """
+        pooled, shape = self.tables[positions], tuple(self.shape[p] for p in positions)
+        people, trust = believed(pooled.people, model, pooled.sigma, self.sooner)
+        return TableTarget(
+            positions,
+            shape,
+            people.astype(np.float32),
+            (trust / pooled.sigma**2).astype(np.float32),
+        )
+
+    def other_targets(self, rows: np.ndarray, scale: float) -> Iterator[TableTarget | QueryTarget]:
+        """Targets of wide marginals and of single queries, given where the rows are now."""
+        for measurement in self.wide:
+            yield _wide_target(measurement, rows, scale)
+        for measurement in self.single:
+            assert isinstance(measurement.part, Symmetric)
+            weight = 1 / float(measurement.sigma) ** 2
+            yield QueryTarget(
+                measurement.part,
+                measurement.counts.astype(np.float64),
+                np.full(measurement.part.size, weight),
+            )
+
+
+def with_sums(tables: Iterable[Marginal]) -> list[Marginal]:
+    """The tables that rows are fitted to when these are measured: they, and what each is summed to."""
+    found: dict[tuple[int, ...], Marginal] = {}
+    for table in tables:
+        found[table.positions] = table
+        for axes in _smaller(len(table.positions), SUMS_UP_TO):
+            positions = tuple(table.positions[i] for i in axes)
+            found.setdefault(positions, Marginal(positions, tuple(table.shape[i] for i in axes)))
+    return list(found.values())
+
+
+def check_fitted(mechanism: str, parts: Iterable[QueryClass]) -> None:
+    """Refuse, in a sentence and before anything is measured, what rows cannot be fitted to."""
+    for part in parts:
+        if not isinstance(part, (Conjunctions, Marginal, Symmetric)):
+            raise NotSupported(
+                f"{mechanism} fits rows to marginals and single queries, not to {part.kind}; use"
+                " the mechanism 'arp'."
+            )
+
+
+def believed(
+    noisy: np.ndarray, model: np.ndarray, sigma: float, sooner: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """(what to aim for, how much of the noisy value is in it): noisy cells pulled toward the model.
+
+    How far cells of one size are off is itself estimated, from how much more than sigma they
+    scatter around the model (empirical Bayes, cells grouped by the model's count in powers of two).
+    Large cells are believed in any case, because the largest error is theirs. A cell far beyond its
+    noise is believed in full: pulling it even a little would cost more than the noise of the few
+    that get there by chance. ``sooner`` lowers that bar by so many sigmas.
+    """
+    gap = noisy - model
+    largest = math.sqrt(2 * math.log(max(len(noisy), 2)))  # of so many noises, in sigmas, about
+    certain = np.abs(gap) > max(largest - sooner, 1.0) * sigma
+    group = np.where(model < 1, 0, np.frexp(np.maximum(model, 1))[1])
+    groups = int(group.max()) + 1
+    scatter = np.bincount(group, np.where(certain, 0.0, gap**2 - sigma**2), groups)
+    cells = np.bincount(group[~certain], minlength=groups)
+    # people in a cell of the group
+    typical = np.where(np.arange(groups) == 0, 0.5, 0.75 * 2.0 ** np.arange(groups))
+    off = np.maximum((scatter + GUESS_WORTH * (GUESS * typical) ** 2) / (cells + GUESS_WORTH), 0.0)
+    trust = np.maximum(
+        (off / (off + sigma**2))[group], model**2 / (model**2 + (LARGE * sigma) ** 2)
+    )
+    trust = np.where(certain, 1.0, trust)
+    return model + trust * gap, trust
+
+
+def _wide_target(measurement: Measurement, rows: np.ndarray, scale: float) -> TableTarget:
+    """The cells that were kept, and those the rows fill beyond the threshold although they were not
+    kept.
+
+    A cell that is not listed is only known to lie below the threshold with its noise: no reason to
+    move a row unless the rows have more there than that.
+    """
+    part, sigma = measurement.part, float(measurement.sigma)
+    assert (
+        isinstance(part, Marginal)
+        and measurement.keys is not None
+        and measurement.threshold is not None
+    )
+    cells, counts = np.unique(cell_numbers(rows, part.positions, part.shape), return_counts=True)
+    full = cells[counts * scale > measurement.threshold]
+    extra = full[~np.isin(full, measurement.keys)]
+    keys = np.concatenate([measurement.keys, extra])
+    people = np.concatenate(
+        [measurement.counts, np.full(len(extra), measurement.threshold)]
+    ).astype(np.float64)
+    order = np.argsort(keys)
+    return TableTarget(
+        part.positions, part.shape, people[order], np.full(len(keys), 1 / sigma**2), keys[order]
+    )
+
+
+def plant(rows: np.ndarray, target: TableTarget, scale: float, rng: np.random.Generator) -> None:
+    """Put rows into the listed cells of a wide table that lack people.
+
+    One column at a time never gets there: until all but one of its columns agree, a row does not
+    see the cell.
+    """
+    assert target.keys is not None
+    numbers = cell_numbers(rows, target.positions, target.shape)
+    free = rng.permutation(np.flatnonzero(~np.isin(numbers, target.keys)))
+    there = np.bincount(
+        np.searchsorted(target.keys, numbers[np.isin(numbers, target.keys)]),
+        minlength=len(target.keys),
+    )
+    lacking = np.maximum(np.rint(target.people / scale - there), 0).astype(np.int64)
+    cells = np.repeat(target.keys, lacking)[: len(free)]
+    codes = np.column_stack(
+        [cells // stride % size for stride, size in zip(target.strides, target.shape, strict=True)]
+    )
+    rows[free[: len(cells), None], list(target.positions)] = codes
+
+
+def _smaller(width: int, up_to: int) -> Iterator[Sequence[int]]:
+    for k in range(1, min(width - 1, up_to) + 1):
+        yield from combinations(range(width), k)

@@ -1,0 +1,310 @@
+"""The plan and the way back of the matrix mechanism for marginals: public arithmetic only.
+
+A table over columns B is the sum of what its subsets A say: x_B = sum over A of r_A, centred along
+A and spread evenly over the rest. So measure the residuals r_A once each, with noise that suits the
+workload, and add them up for every table: all tables then agree with each other, each cell is
+unbiased, and its standard deviation is known before any row is read. With w_A the precision bought
+for A (what one row adds to the charge, ``privacy/verbs/residuals.py``), a cell of B has variance
+
+    sum over A in B of  a_A^2 / w_A * prod over B minus A of 1/m_j^2,      a_A = prod over A of (m_i - 1)/m_i.
+
+Xiao, He, Zhang and Kifer, NeurIPS 2023.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+
+from understudy.errors import NotSupported, ParameterError
+from understudy.privacy.noise.samplers import SMALLEST_FAST_SIGMA, round_sigma_up, sqrt_up
+from understudy.privacy.verbs.residuals import Residual, contrast, joint_l2, sensitivity
+from understudy.queries.base import Neighbours
+from understudy.queries.marginal import Marginal
+
+Objective = Literal["total", "largest"]
+MOST_SETS = 300_000
+CLOSE = 1e-3  # the split for the largest variance stops this near its lower bound
+MOST_SWEEPS = 20_000
+# the joint price is rounded up; this much more noise keeps it inside rho
+SLACK = 1 + Fraction(1, 1 << 30)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure with how much noise, and how good each wanted table will be."""
+
+    parts: tuple[Marginal, ...]
+    sigmas: tuple[Fraction, ...]
+    wanted: tuple[Marginal, ...]
+    errors: np.ndarray  # standard deviation of a cell of each wanted table, in rows
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A reconstructed table: unbiased, consistent with all others, and how far off a cell is."""
+
+    part: Marginal
+    counts: np.ndarray = field(repr=False)
+    sigma: float
+
+
+def plan(
+    wanted: Sequence[Marginal],
+    *,
+    rho: Fraction,
+    neighbours: Neighbours,
+    objective: Objective = "total",
+    total_sigma: Fraction = Fraction(0),
+) -> Plan:
+    """Split rho over the residuals of all subsets of the wanted tables.
+
+    Args:
+        wanted: the tables that matter.
+        rho: what to spend.
+        neighbours: which tables must be hard to tell apart.
+        objective: ``total`` for the least sum of variances over all cells, ``largest`` for the
+            least largest one.
+        total_sigma: noise on the number of rows as released; 0 when it is public, and then it is
+            not measured again.
+    """
+    if rho <= 0 or not wanted:
+        raise ParameterError("A plan needs at least one marginal and rho above 0.")
+    if (total_sigma > 0) is (neighbours is Neighbours.REPLACE_ONE):
+        raise ParameterError(
+            "The number of rows has noise under add-remove-one, and none under replace-one."
+        )
+    sets = closure(wanted)
+    terms = _Terms.of(wanted, sets)
+    known = np.zeros(len(sets))
+    known[0] = np.inf if total_sigma == 0 else 1 / float(total_sigma) ** 2
+    budget = 2 * float(rho)
+    weights = (
+        _split(terms, known, budget)
+        if objective == "total"
+        else _split_largest(terms, known, budget)
+    )
+    measured = [i for i, weight in enumerate(weights) if weight > 0]
+    if not measured:  # only the number of rows was asked for, and it is known
+        return Plan((), (), tuple(wanted), np.full(len(wanted), float(total_sigma)))
+    parts = tuple(sets[i] for i in measured)
+    # Any positive multiple of the split is the same split; the joint price says which one rho pays
+    # for.
+    roots = [
+        Fraction(math.sqrt(sensitivity(part) / weights[i]))
+        for part, i in zip(parts, measured, strict=True)
+    ]
+    factor = sqrt_up(joint_l2(parts, roots, neighbours) / (2 * rho) * SLACK)
+    sigmas = tuple(round_sigma_up(max(root * factor, SMALLEST_FAST_SIGMA)) for root in roots)
+    known[measured] += [
+        float(sensitivity(part) / sigma**2) for part, sigma in zip(parts, sigmas, strict=True)
+    ]
+    return Plan(parts, sigmas, tuple(wanted), np.sqrt(terms.variances(known)))
+
+
+def closure(wanted: Sequence[Marginal]) -> list[Marginal]:
+    """Every set of columns below a wanted one, the empty set first; columns with one value say
+    nothing and are left out.
+    """
+    sizes = {p: size for part in wanted for p, size in zip(part.positions, part.shape, strict=True)}
+    tops = {_varying(part) for part in wanted}
+    if sum(1 << len(top) for top in tops) > 64 * MOST_SETS:
+        raise NotSupported(
+            f"These marginals have more than {MOST_SETS:,} subsets of columns; ask for marginals of"
+            " fewer columns."
+        )
+    found = {
+        chosen
+        for top in tops
+        for k in range(len(top) + 1)
+        for chosen in itertools.combinations(top, k)
+    }
+    if len(found) > MOST_SETS:
+        raise NotSupported(
+            f"These marginals have {len(found):,} subsets of columns, at most {MOST_SETS:,} are"
+            " planned; ask for fewer."
+        )
+    return [
+        Marginal(chosen, tuple(sizes[p] for p in chosen))
+        for chosen in sorted(found, key=lambda chosen: (len(chosen), chosen))
+    ]
+
+
+def reconstruct(
+    residuals: Sequence[Residual],
+    wanted: Sequence[Marginal],
+    *,
+    total: float,
+    total_sigma: float = 0.0,
+) -> list[Estimate]:
+    """The wanted tables from noisy residuals and the number of rows (with its sigma, 0 when it is
+    public).
+    """
+    noise = {r.part.positions: float(r.sigma) for r in residuals}
+    centred = {r.part.positions: _centred(r) for r in residuals}
+    if () in noise and total_sigma > 0:  # two independent looks at one number, by their precision
+        trust = total_sigma**2 / (total_sigma**2 + noise[()] ** 2)
+        total = trust * float(centred[()][0]) + (1 - trust) * total
+    noise[()] = _known_total(noise.get(()), total_sigma)
+    centred[()] = np.array([total])
+    return [Estimate(part, _table(part, centred), _error(part, noise)) for part in wanted]
+
+
+def reachable(residuals: Sequence[Residual], tables: Iterable[Marginal]) -> list[Marginal]:
+    """The tables that these residuals add up to."""
+    measured = {(), *(r.part.positions for r in residuals)}
+    return [table for table in tables if measured.issuperset(_subsets(table))]
+
+
+# ---------------------------------------------------------------------- one table
+
+
+def _varying(part: Marginal) -> tuple[int, ...]:
+    return tuple(sorted(p for p, size in zip(part.positions, part.shape, strict=True) if size > 1))
+
+
+def _subsets(part: Marginal) -> list[tuple[int, ...]]:
+    columns = _varying(part)
+    return [
+        chosen for k in range(len(columns) + 1) for chosen in itertools.combinations(columns, k)
+    ]
+
+
+def _centred(residual: Residual) -> np.ndarray:
+    """Xi over the product of sizes is a projection P; P (Xi x + noise) over that product again is P
+    x plus centred noise.
+    """
+    table: np.ndarray = (
+        contrast(residual.counts.astype(np.float64), residual.part.shape)
+        / float(residual.part.size) ** 2
+    )
+    return table
+
+
+def _table(part: Marginal, centred: Mapping[tuple[int, ...], np.ndarray]) -> np.ndarray:
+    """The sum of the residuals of all subsets, each spread evenly over the columns that it does not
+    have.
+    """
+    order = np.argsort(part.positions)
+    positions = [part.positions[i] for i in order]
+    shape = [part.shape[i] for i in order]
+    table = np.zeros(shape)
+    for chosen in _subsets(part):
+        if chosen not in centred:
+            raise ParameterError(
+                "A residual below a wanted marginal was not measured, so the marginal cannot be"
+                " reconstructed."
+            )
+        kept = [size if p in chosen else 1 for p, size in zip(positions, shape, strict=True)]
+        table += centred[chosen].reshape(kept) / (part.size // math.prod(kept))
+    return np.transpose(table, np.argsort(order)).reshape(-1)
+
+
+def _error(part: Marginal, noise: Mapping[tuple[int, ...], float]) -> float:
+    """Standard deviation of a cell, the same for all cells of a table."""
+    sizes = dict(zip(part.positions, part.shape, strict=True))
+    variance = 0.0
+    for chosen in _subsets(part):
+        own = math.prod(sizes[p] for p in chosen)
+        rest = part.size // own
+        variance += (noise[chosen] / own / rest) ** 2 * math.prod(
+            (sizes[p] - 1) / sizes[p] for p in chosen
+        )
+    return math.sqrt(variance)
+
+
+def _known_total(measured: float | None, released: float) -> float:
+    """Sigma of the number of rows: public (0), released once, or twice."""
+    return released if measured is None or released == 0 else (measured**-2 + released**-2) ** -0.5
+
+
+# ---------------------------------------------------------------------- splitting the budget
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """Variance of wanted table ``row`` gains ``coefficient`` / precision of set ``column``: a
+    sparse matrix.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    coefficients: np.ndarray
+    cells: np.ndarray
+    sets: int
+
+    @classmethod
+    def of(cls, wanted: Sequence[Marginal], sets: Sequence[Marginal]) -> _Terms:
+        at = {part.positions: i for i, part in enumerate(sets)}
+        gain = [math.prod((size - 1) / size for size in part.shape) * part.size for part in sets]
+        found = [
+            (row, at[chosen], part.size)
+            for row, part in enumerate(wanted)
+            for chosen in _subsets(part)
+        ]
+        rows, columns, cells = (np.array(values) for values in zip(*found, strict=True))
+        # a_A^2 times the squared share of B's cells that one cell of A is spread over
+        return cls(
+            rows,
+            columns,
+            (np.array(gain)[columns] / cells) ** 2,
+            np.array([float(part.size) for part in wanted]),
+            len(sets),
+        )
+
+    def needs(self, importance: np.ndarray) -> np.ndarray:
+        """v_A: the weighted sum of variances is sum_A v_A / w_A."""
+        return np.bincount(self.columns, self.coefficients * importance[self.rows], self.sets)
+
+    def variances(self, precision: np.ndarray) -> np.ndarray:
+        return np.bincount(self.rows, self.coefficients / precision[self.columns], len(self.cells))
+
+
+def _allot(needs: np.ndarray, known: np.ndarray, budget: float) -> np.ndarray:
+    """Precisions that minimise sum v_A / (w_A + known_A) with sum w_A = budget: in proportion to
+    sqrt(v_A), closed form.
+
+    Only the empty set (the first) may be known already; if it is known better than its share,
+    nothing is spent on it.
+    """
+    roots = np.sqrt(needs)
+    if known[0] < np.inf:
+        share = roots * ((budget + known[0]) / roots.sum())
+        if share[0] >= known[0]:
+            share[0] -= known[0]
+            return share
+    roots[0] = 0.0
+    return roots * (budget / roots.sum()) if roots.any() else roots
+
+
+def _split(terms: _Terms, known: np.ndarray, budget: float) -> np.ndarray:
+    return _allot(terms.needs(terms.cells), known, budget)
+
+
+def _split_largest(terms: _Terms, known: np.ndarray, budget: float) -> np.ndarray:
+    """The least largest variance: give each table an importance, allot, and shift importance to the
+    tables that come out worst.
+
+    For any importances that add up to 1 the weighted mean of variances at their own best split is a
+    lower bound on the largest variance of every split (that is the dual), so the gap says when to
+    stop.
+    """
+    importance = np.full(len(terms.cells), 1 / len(terms.cells))
+    best, best_weights = np.inf, np.zeros(terms.sets)
+    for _ in range(MOST_SWEEPS):
+        weights = _allot(terms.needs(importance), known, budget)
+        variances = terms.variances(np.maximum(weights + known, 1e-300))
+        if variances.max() < best:
+            best, best_weights = float(variances.max()), weights
+        bound = float(importance @ variances)
+        if best <= bound * (1 + CLOSE):
+            break
+        importance *= variances / bound
+        importance /= importance.sum()
+    return best_weights

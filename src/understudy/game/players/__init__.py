@@ -1,0 +1,1 @@
+"""Data players (never hold the meter) and query players (hold it)."""

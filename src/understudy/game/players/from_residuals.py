@@ -1,0 +1,56 @@
+"""Players of the matrix mechanism: one measures residuals, the other hands the tables they add up
+to on to any data player.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from understudy.game.fitting.reconstruction import Estimate, Plan, reconstruct
+from understudy.game.loop import DataPlayer, Finding, Model
+from understudy.privacy import Measurement, Meter, Residual
+from understudy.queries.marginal import Marginal
+
+
+class MeasureResiduals:
+    """Measures the residuals of a plan once; does not look at the model."""
+
+    def __init__(self, meter: Meter, plan: Plan) -> None:
+        self._meter, self._plan, self._done = meter, plan, False
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        if self._done or not self._plan.parts:
+            return []
+        self._done = True
+        return self._meter.measure_residuals(self._plan.parts, sigmas=self._plan.sigmas)
+
+
+class FromResiduals:
+    """Turns noisy residuals into noisy tables for the data player inside, which need not know where
+    they come from.
+    """
+
+    def __init__(
+        self, inside: DataPlayer, tables: Sequence[Marginal], *, rows: int, rows_sigma: Fraction
+    ) -> None:
+        self._inside, self._tables = inside, list(tables)
+        self._rows, self._rows_sigma = rows, rows_sigma
+
+    def propose(self) -> Model:
+        return self._inside.propose()
+
+    def learn(self, findings: Sequence[Finding]) -> None:
+        residuals = [finding for finding in findings if isinstance(finding, Residual)]
+        found = reconstruct(
+            residuals, self._tables, total=self._rows, total_sigma=float(self._rows_sigma)
+        )
+        self._inside.learn([as_measurement(estimate) for estimate in found])
+
+    def result(self) -> Model:
+        return self._inside.result()
+
+
+def as_measurement(estimate: Estimate) -> Measurement:
+    """A reconstructed table in the form that data players learn from; its counts are not whole."""
+    return Measurement(estimate.part, estimate.counts, Fraction(estimate.sigma))

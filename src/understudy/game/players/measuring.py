@@ -1,0 +1,187 @@
+"""Query players that report counts with noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from understudy.counting.tally import DENSE_CELLS, Counts
+from understudy.errors import NotSupported
+from understudy.game.loop import Finding, Model, QueryPlayer
+from understudy.game.players.critic import Criticised
+from understudy.game.players.rows import RowModel
+from understudy.privacy import Choice, MarginalScore, Meter
+from understudy.queries.base import QueryClass
+from understudy.queries.marginal import Marginal
+from understudy.queries.symmetric import Query, Symmetric
+from understudy.schema import Schema
+
+# rows of a model that has none of its own: what rounding loses is far below one person
+FINE = 2**24
+DRAWN = 20_000  # about so many rows of a model are shown to a discriminator
+# of a marginal too wide to hold, at most so many empty cells are expected among those measured
+KEPT = 1
+
+
+def one_way(schema: Schema) -> list[Marginal]:
+    """The 1-way marginal of every column."""
+    return [Marginal.of(schema, [name]) for name in schema.names]
+
+
+class MeasureAll:
+    """Measures a fixed list once, shares in proportion to public weights, equal if there are none;
+    does not look at the model.
+    """
+
+    def __init__(
+        self,
+        meter: Meter,
+        parts: Sequence[QueryClass],
+        *,
+        rho: Fraction,
+        weights: Sequence[int] | None = None,
+    ) -> None:
+        self._meter, self._parts, self._rho, self._weights = meter, list(parts), rho, weights
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        parts, self._parts = self._parts, []
+        return (
+            self._meter.measure_all(parts, rho=self._rho, weights=self._weights, kept=KEPT)
+            if parts
+            else []
+        )
+
+
+class WorstFirst:
+    """SELECT the query on which the model is most wrong, then MEASURE what lies around it."""
+
+    def __init__(
+        self, meter: Meter, parts: Sequence[QueryClass], *, select: Fraction, measure: Fraction
+    ) -> None:
+        self._meter, self._parts = meter, list(parts)
+        self._select, self._measure = select, measure
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        shares = [model.shares(part) for part in self._parts]
+        (choice,) = self._meter.select(self._parts, shares, rho=self._select)
+        return [self._meter.measure(choice.part.around(choice.index), rho=self._measure)]
+
+
+class WorstSeveral:
+    """SELECT several queries on which the model is most wrong, then MEASURE each of them by itself.
+
+    A query that was measured in an earlier round may be chosen again; it is paid for and gets fresh
+    noise.
+    """
+
+    def __init__(
+        self,
+        meter: Meter,
+        parts: Sequence[QueryClass],
+        *,
+        queries: int,
+        select: Fraction,
+        measure: Fraction,
+    ) -> None:
+        self._meter, self._parts = meter, list(parts)
+        self._queries, self._select, self._measure = queries, select, measure
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        shares = [model.shares(part) for part in self._parts]
+        chosen = self._meter.select(
+            self._parts, shares, rho=self._select, draws=self._queries, distinct=True
+        )
+        return [
+            self._meter.measure(
+                Symmetric(tuple(single(choice) for choice in chosen)), rho=self._measure
+            )
+        ]
+
+
+def single(choice: Choice) -> Query:
+    """The chosen query by itself: a cell of a marginal, or a member of a batch."""
+    query = choice.part.query(choice.index)
+    if query is None:
+        raise NotSupported(f"Queries of the kind {choice.part.kind} cannot be measured one by one.")
+    return query
+
+
+def check_choosable(mechanism: str, parts: Iterable[QueryClass]) -> None:
+    """Refuse, in a sentence and before anything is charged, batches too large to choose single
+    queries from.
+    """
+    widest = max(part.size for part in parts)
+    if widest > DENSE_CELLS:
+        raise NotSupported(
+            f"{mechanism} chooses single queries, from at most {DENSE_CELLS:,} in a batch, and one"
+            f" here has {widest:,}; ask for fewer columns at a time or wider bins, or use the"
+            " mechanism 'arp'."
+        )
+
+
+class WorstMarginal:
+    """SELECT the whole marginal that a model gets most wrong, then MEASURE it."""
+
+    def __init__(
+        self, meter: Meter, parts: Sequence[Marginal], *, select: Fraction, measure: Fraction
+    ) -> None:
+        self._meter, self._parts = meter, list(parts)
+        self._select, self._measure = select, measure
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        answers, rows = whole_counts(model, self._parts)
+        (index,) = self._meter.select_marginal(
+            self._parts, answers, rows, rho=self._select, score=MarginalScore.LARGEST
+        )
+        return [self._meter.measure(self._parts[index], rho=self._measure)]
+
+
+def whole_counts(model: Model, parts: Sequence[Marginal]) -> tuple[list[Counts], int]:
+    """A model's answers as counts among so many rows: its own, or its shares of FINE rows, rounded."""
+    if isinstance(model, RowModel):
+        return model.counts(parts), len(model.codes)
+    return [
+        Counts(part.size, np.rint(model.shares(part) * FINE).astype(np.int64)) for part in parts
+    ], FINE
+
+
+class WholeDiscriminator:
+    """MEASURE, in one go, the discriminator that best tells the rows from as many rows of the
+    model.
+    """
+
+    def __init__(
+        self, meter: Meter, *, ridge: int, sigma: Fraction, rng: np.random.Generator
+    ) -> None:
+        self._meter, self._ridge, self._sigma, self._rng = meter, ridge, sigma, rng
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        assert isinstance(model, Criticised)
+        count, weight = made_rows(self._meter.rows)
+        made = model.rows(count, self._rng)
+        return [
+            self._meter.discriminate(
+                model.parts, made, weight=weight, ridge=self._ridge, sigma=self._sigma
+            )
+        ]
+
+
+def made_rows(rows: int) -> tuple[int, int]:
+    """How many rows of a model are shown beside so many of the table, and how often each counts:
+    about as much in all.
+    """
+    weight = max(1, rows // DRAWN)
+    return max(1, rows // weight), weight
+
+
+class InTurn:
+    """One query player a round, the last of them for all rounds that remain."""
+
+    def __init__(self, *players: QueryPlayer) -> None:
+        self._players = list(players)
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        player = self._players.pop(0) if len(self._players) > 1 else self._players[0]
+        return player.point(model)

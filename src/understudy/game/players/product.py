@@ -1,0 +1,77 @@
+"""A data player that believes columns are independent, and its model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from understudy.counting.tally import CodedRows
+from understudy.game.fitting.histogram import to_distribution
+from understudy.game.fitting.rounding import systematic_counts
+from understudy.game.loop import Finding
+from understudy.privacy import Measurement
+from understudy.queries.base import QueryClass
+from understudy.queries.marginal import Marginal
+from understudy.schema import Schema
+
+ROWS_FOR_ANSWERS = 20_000  # other query classes than marginals are answered from so many rows
+
+
+class ProductModel:
+    """Independent columns with the given probabilities."""
+
+    def __init__(self, schema: Schema, columns: Sequence[np.ndarray]) -> None:
+        self._schema, self.columns = schema, columns
+
+    def shares(self, part: QueryClass) -> np.ndarray:
+        if isinstance(part, Marginal):
+            tables = [self.columns[p] for p in part.positions]
+            return reduce(np.multiply.outer, tables, np.ones(())).ravel()
+        rows = self.rows(ROWS_FOR_ANSWERS, np.random.default_rng(0))
+        return part.counts(CodedRows(rows, self._schema.shape)).dense() / len(rows)
+
+    def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Each column's counts are rounded without sampling error, then shuffled on its own."""
+        codes = np.empty((count, len(self.columns)), np.int32)
+        for j, probabilities in enumerate(self.columns):
+            codes[:, j] = rng.permutation(
+                np.repeat(
+                    np.arange(len(probabilities)), systematic_counts(probabilities, count, rng)
+                )
+            )
+        return codes
+
+
+class Product:
+    """Learns 1-way marginals of so many people; proposes their product. Columns never measured are
+    uniform.
+    """
+
+    def __init__(self, schema: Schema, people: int) -> None:
+        self._schema, self._people = schema, people
+        self._columns = [np.full(size, 1 / size) for size in schema.shape]
+
+    def propose(self) -> ProductModel:
+        return ProductModel(self._schema, list(self._columns))
+
+    def learn(self, findings: Sequence[Finding]) -> None:
+        for finding in findings:
+            if (
+                isinstance(finding, Measurement)
+                and isinstance(finding.part, Marginal)
+                and len(finding.part.positions) == 1
+            ):
+                self._columns[finding.part.positions[0]] = self._distribution(finding)
+
+    def result(self) -> ProductModel:
+        return self.propose()
+
+    def _distribution(self, found: Measurement) -> np.ndarray:
+        if found.keys is None:
+            return to_distribution(found.counts, self._people, float(found.sigma))
+        # what stayed below a threshold counts as none, as the projection would have it
+        whole = np.zeros(found.part.size)
+        whole[found.keys] = found.counts
+        return to_distribution(whole, self._people, 0.0)

@@ -1,1 +1,0 @@
-"""Room 5: data players (never hold the meter) and query players (hold it)."""

@@ -1,0 +1,1 @@
+"""What happened is an event; what it costs is the accountant's reading of it."""

@@ -1,0 +1,1 @@
+"""What was spent on a table, on disk before anything is read."""

@@ -1,0 +1,1 @@
+"""Samplers: exact integers from the operating system's generator."""

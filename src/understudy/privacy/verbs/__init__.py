@@ -1,0 +1,1 @@
+"""What may be asked of a sensitive table, one file a verb."""

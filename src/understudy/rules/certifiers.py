@@ -1,0 +1,240 @@
+"""Oracles that run on private rows: they return a rule with a proof that none is better by more
+than a stated gap, or nothing.
+
+A certifier is called by the privacy room only. Which rule it returns among equals, and how it finds
+it, is of no consequence; that its proof is true is what the privacy of :meth:`Meter.argmin` rests
+on (PROOFS.md, M10). So a proof is checked as far as our own arithmetic reaches: what the rule is
+worth is computed again in whole numbers, the bound has to meet it, the rule has to be in the class,
+and neither a search around it nor, in a small class, a look at every rule may find a better one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import itertools
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from understudy.errors import NotSupported, ParameterError, shown
+from understudy.oracles import child
+from understudy.oracles.outside import Worker
+from understudy.rules.base import Points, Rule, RuleClass
+from understudy.rules.conjunctions import Conjunctions, Disjunctions
+from understudy.rules.counting import counting_of
+from understudy.rules.parities import Parities
+
+FOREVER = 1e6  # seconds, twelve days: a limit of work ends a solve, never a clock
+MOST_LISTED = 4096
+MOST_LIFTED = 22
+# of all costs, bonuses and noise: far below it a float still knows which whole number it means
+LARGEST_SUM = 2**48
+
+
+@dataclass(frozen=True, eq=False)
+class Tilted:
+    """Private points and noise: the rule of least cost, less the bonus of its features, is wanted."""
+
+    of: RuleClass
+    lifted: np.ndarray = field(repr=False)  # int8, points x coordinates
+    cost: np.ndarray = field(repr=False)  # int64
+    bonus: np.ndarray | None = field(default=None, repr=False)  # int64, a feature each
+
+    def value(self, rule: Rule) -> int:
+        """What a rule costs, exactly."""
+        paid = sum(self.cost[self.of.values(rule, self.lifted)].tolist())
+        return paid - (
+            0 if self.bonus is None else sum(self.bonus[self.of.features_of(rule)].tolist())
+        )
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A rule, and a whole number that no rule's cost is below."""
+
+    rule: Rule
+    bound: int
+
+
+class Certifier(ABC):
+    """Finds the best rule and proves it."""
+
+    name: ClassVar[str]
+    # what the proof has to be believed for; None when it is our own
+    condition: ClassVar[str | None]
+
+    @abstractmethod
+    def solve(self, problem: Tilted) -> Solved | None:
+        """The best rule with its proof; None without one."""
+
+    @property
+    def reads(self) -> str:
+        """The guarantee in two words."""
+        return "unconditional" if self.condition is None else f"conditional on {self.condition}"
+
+    @abstractmethod
+    def check(self, of: RuleClass) -> None:
+        """Raise, in a sentence, if such a class cannot be served."""
+
+
+@dataclass(frozen=True)
+class Listing(Certifier):
+    """Looks at every rule: for small classes. Never fails, so nothing has to be believed."""
+
+    name: ClassVar[str] = "listing"
+    condition: ClassVar[str | None] = None
+
+    def check(self, of: RuleClass) -> None:
+        if not is_small(of):
+            raise NotSupported(
+                f"Only classes of up to {MOST_LISTED:,} rules can be listed; use the certifier"
+                " cpsat."
+            )
+
+    def solve(self, problem: Tilted) -> Solved | None:
+        worth, rule = min((problem.value(rule), rule) for rule in problem.of.rules())
+        return Solved(rule, worth)
+
+
+@dataclass(frozen=True)
+class Counted(Certifier):
+    """Counts what every rule costs, separators and noise included: conjunctions, disjunctions and
+    parities of up to 22 lifted coordinates.
+
+    In the lifted space literals and constants are attributes like others, so the class is the one
+    without negations over them.
+    """
+
+    name: ClassVar[str] = "counting"
+    condition: ClassVar[str | None] = None
+
+    def check(self, of: RuleClass) -> None:
+        if not _can_count(of):
+            raise NotSupported(
+                "The certifier counting is for conjunctions, disjunctions and parities without a"
+                f" width, of at most {MOST_LIFTED} literals, negations included; use the certifier"
+                " cpsat."
+            )
+
+    def solve(self, problem: Tilted) -> Solved | None:
+        counting = counting_of(
+            dataclasses.replace(problem.of, attributes=problem.of.lifted, signed=False)
+        )
+        costs = counting.costs(Points(problem.lifted.astype(np.uint8), problem.cost))
+        best = int(np.argmin(costs))
+        return Solved(counting.rule(best), int(costs[best]))
+
+
+@dataclass(frozen=True)
+class Cpsat(Certifier):
+    """OR-tools' CP-SAT in a fresh child process each time, on whole numbers throughout.
+
+    Attributes:
+        work: the limit, in CP-SAT's deterministic time; one to three seconds of one core each.
+        command: what to run instead of the child; for tests.
+    """
+
+    work: float = 60.0
+    command: tuple[str, ...] | None = field(default=None, repr=False)
+
+    name: ClassVar[str] = "cpsat"
+    condition: ClassVar[str | None] = "solver certificate (CP-SAT)"
+
+    def __post_init__(self) -> None:
+        if (
+            isinstance(self.work, bool)
+            or not isinstance(self.work, (int, float))
+            or not 0 < self.work < math.inf
+        ):
+            raise ParameterError("The certifier cpsat needs a positive limit of work.")
+
+    def check(self, of: RuleClass) -> None:
+        if importlib.util.find_spec("ortools") is None:
+            raise NotSupported(
+                "The certifier cpsat needs OR-tools: pip install 'understudy[solvers]'."
+            )
+
+    def solve(self, problem: Tilted) -> Solved | None:
+        program = problem.of.program(problem.lifted, problem.cost, problem.bonus)
+        worker = Worker(self.command)
+        try:
+            answer = worker.ask(
+                FOREVER,
+                solver="cpsat",
+                work=self.work,
+                seed=0,
+                hint=np.zeros(0, np.int64),
+                **program.arrays(),
+            )
+        finally:
+            worker.close()
+        return _read(problem, program.constant, len(program.gain), answer)
+
+
+def _read(
+    problem: Tilted, constant: int, variables: int, answer: dict[str, np.ndarray] | None
+) -> Solved | None:
+    if (
+        answer is None
+        or str(answer.get("status")) != child.OPTIMAL
+        or not {"x", "bound"} <= set(answer)
+    ):
+        return None
+    x, bound = np.asarray(answer["x"]), float(answer["bound"])
+    if x.shape != (variables,) or not np.isfinite(x).all() or not math.isfinite(bound):
+        return None
+    # The solver's bound is a whole number that its last float operations may have moved by an ulp,
+    # either way.
+    return Solved(problem.of.rule_from(x), -math.floor(bound + 0.25) - constant)
+
+
+def _can_count(of: RuleClass) -> bool:
+    return (
+        isinstance(of, (Conjunctions, Disjunctions, Parities))
+        and of.width is None
+        and of.lifted <= MOST_LIFTED
+    )
+
+
+def certified(problem: Tilted, solved: Solved | None, gap: int) -> bool:
+    """Whether a proof holds as far as can be checked: nothing better than ``gap`` is known, or
+    claimed to be possible.
+    """
+    if solved is None or not problem.of.contains(solved.rule):
+        return False
+    worth = problem.value(solved.rule)
+    if not 0 <= worth - solved.bound <= gap:
+        return False
+    rivals = problem.of.rules() if is_small(problem.of) else problem.of.nearby(solved.rule)
+    return all(
+        problem.value(rival) >= worth - gap for rival in rivals if problem.of.contains(rival)
+    )
+
+
+@lru_cache(maxsize=256)
+def is_small(of: RuleClass) -> bool:
+    """Whether every rule can be looked at."""
+    return sum(1 for _ in itertools.islice(of.rules(), MOST_LISTED + 1)) <= MOST_LISTED
+
+
+CERTIFIERS: dict[str, type[Certifier]] = {kind.name: kind for kind in (Listing, Counted, Cpsat)}
+
+
+def certifier_of(given: str | Certifier, of: RuleClass) -> Certifier:
+    """A certifier by name with its usual limit, or as given; ``auto`` is one of our own where a
+    class allows it, which cannot fail.
+    """
+    if isinstance(given, Certifier):
+        return given
+    if given == "auto":
+        return Listing() if is_small(of) else Counted() if _can_count(of) else Cpsat()
+    if not isinstance(given, str) or given not in CERTIFIERS:
+        raise ParameterError(
+            f"There is no certifier {shown(given)}; there are auto, {', '.join(CERTIFIERS)}."
+        )
+    return CERTIFIERS[given]()

@@ -1,0 +1,283 @@
+"""Every rule of a class at once: how much each would cost, counted exactly.
+
+What a solver may fail at, counting cannot: how long it takes depends on the class and on the number
+of points alone. So the exponential mechanism over a class that can be counted is private whatever
+happens, which no solver's certificate has to be believed for.
+
+    Lattice   all conjunctions or disjunctions of d attributes: sums over sub-cubes, one axis after the other
+    Walsh     all parities: one Walsh-Hadamard transform
+    Juntas    rules about at most k attributes, of any class: for each set of attributes a small table of costs, times all rules about it
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from abc import ABC, abstractmethod
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from understudy.errors import NotSupported
+from understudy.rules.base import Points, Rule, RuleClass
+from understudy.rules.conjunctions import Conjunctions, Disjunctions
+from understudy.rules.halfspaces import Halfspaces
+from understudy.rules.parities import Parities
+from understudy.runtime.compiled import kernel
+
+MOST_RULES = 2**24
+# where nobody said how wide: a fit then takes seconds
+USUAL_RULES, USUAL_PATTERN_RULES = 2**21, 60_000
+MOST_PATTERN_RULES = 300_000  # to list when looking for the different functions of k attributes
+MOST_PATTERN_CELLS = 2**27  # those rules times the 2^k points that each is asked about
+
+
+class Counting(ABC):
+    """The rules of a class in a fixed public order."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many rules there are."""
+
+    @abstractmethod
+    def costs(self, points: Points) -> np.ndarray:
+        """What each rule costs (int64)."""
+
+    @abstractmethod
+    def rule(self, index: int) -> Rule:
+        """One rule."""
+
+
+class Lattice(Counting):
+    """Each attribute is demanded, demanded to be false (if signed), or left out: 2^d or 3^d
+    conjunctions, and "never" if signed.
+    """
+
+    def __init__(self, of: Conjunctions | Disjunctions) -> None:
+        self._class = of
+        self._options = 2 + of.signed
+        # a disjunction is no exactly where the conjunction of negations is yes
+        self._negate = isinstance(of, Disjunctions)
+
+    @property
+    def size(self) -> int:
+        return self._options**self._class.attributes + self._class.signed
+
+    def costs(self, points: Points) -> np.ndarray:
+        d = self._class.attributes
+        bits = 1 - points.bits if self._negate else points.bits
+        table = _table(bits, points.cost).reshape((2,) * d)
+        for axis in range(d):
+            no, yes = np.take(table, 0, axis), np.take(table, 1, axis)
+            table = np.stack([no, yes, no + yes] if self._class.signed else [yes, no + yes], axis)
+        costs = table.reshape(-1)
+        total = int(points.cost.sum())
+        costs = total - costs if self._negate else costs
+        constant = [total if self._negate else 0] if self._class.signed else []
+        return np.concatenate([costs, np.asarray(constant, np.int64)])
+
+    def rule(self, index: int) -> Rule:
+        d = self._class.attributes
+        if index == self._options**d:
+            return (0, d)  # an attribute and its negation
+        rule = []
+        for attribute, option in enumerate(np.unravel_index(index, (self._options,) * d)):
+            if int(option) < self._options - 1:  # the last is to leave it out
+                rule.append(attribute + d * (self._class.signed and int(option) == 0))
+        return tuple(sorted(rule))
+
+
+class Walsh(Counting):
+    """All 2^d parities, and if signed their negations after them."""
+
+    def __init__(self, of: Parities) -> None:
+        self._class = of
+
+    @property
+    def size(self) -> int:
+        return 2**self._class.lifted
+
+    def costs(self, points: Points) -> np.ndarray:
+        d = self._class.attributes
+        table = _table(points.bits, points.cost).reshape((2,) * d)
+        for axis in range(d):
+            no, yes = np.take(table, 0, axis), np.take(table, 1, axis)
+            table = np.stack([no + yes, no - yes], axis)
+        # The transform is (cost where even) - (cost where odd); the two add up to the total.
+        odd = (int(points.cost.sum()) - table.reshape(-1)) // 2
+        return np.concatenate([odd, int(points.cost.sum()) - odd]) if self._class.signed else odd
+
+    def rule(self, index: int) -> Rule:
+        d = self._class.attributes
+        even, chosen = divmod(index, 2**d)
+        return (*(j for j in range(d) if chosen >> (d - 1 - j) & 1), *([d] if even else []))
+
+
+class Juntas(Counting):
+    """Rules about at most ``width`` attributes, each function once: by number of attributes, set of
+    attributes, function.
+    """
+
+    def __init__(self, of: RuleClass, width: int) -> None:
+        self._class, self._width = of, min(width, of.attributes)
+        self._patterns = [functions(of, k) for k in range(self._width + 1)]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        sizes = [
+            len(tables) * math.comb(self._class.attributes, k)
+            for k, (tables, _) in enumerate(self._patterns)
+        ]
+        return [0, *itertools.accumulate(sizes)]
+
+    @property
+    def size(self) -> int:
+        return self._starts[-1]
+
+    def costs(self, points: Points) -> np.ndarray:
+        columns = np.ascontiguousarray(points.bits.T)
+        found = [np.zeros(0, np.int64)]
+        for k, (tables, _) in enumerate(self._patterns):
+            sets = np.asarray(
+                list(itertools.combinations(range(self._class.attributes), k)), np.int64
+            ).reshape(math.comb(self._class.attributes, k), k)
+            for start in range(0, len(sets), 1024):
+                cells = _cells(columns, points.cost, sets[start : start + 1024])
+                found.append((cells @ tables.T.astype(np.int64)).reshape(-1))
+        return np.concatenate(found)
+
+    def rule(self, index: int) -> Rule:
+        k = next(k for k in range(self._width + 1) if index < self._starts[k + 1])
+        tables, rules = self._patterns[k]
+        at, pattern = divmod(index - self._starts[k], len(tables))
+        attributes = next(
+            itertools.islice(itertools.combinations(range(self._class.attributes), k), at, None)
+        )
+        return self._class.renamed(rules[pattern], attributes or (0,), small_class(self._class, k))
+
+
+def small_class(of: RuleClass, attributes: int) -> RuleClass:
+    """The same class over a few attributes, at least one."""
+    small = dataclasses.replace(of, attributes=max(1, attributes), width=None)
+    return (
+        dataclasses.replace(small, bias=min(small.bias, small.attributes))
+        if isinstance(small, Halfspaces)
+        else small
+    )
+
+
+@lru_cache(maxsize=64)
+def patterns(of: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
+    """(what they say on all 2^k points, one rule of each) of the different functions that depend on
+    all of k attributes.
+    """
+    most = min(MOST_PATTERN_RULES, MOST_PATTERN_CELLS >> of.attributes)
+    if sum(1 for _ in itertools.islice(of.rules(), most + 1)) > most:
+        raise NotSupported(
+            f"Rules of {of.name} about {k} attributes are too many to list; ask for a smaller"
+            " width."
+        )
+    d = of.attributes
+    points = np.asarray(list(itertools.product((0, 1), repeat=d)), np.uint8)
+    lifted, seen = of.lift(points), dict[bytes, Rule]()
+    for rule in of.rules():
+        seen.setdefault(of.values(rule, lifted).tobytes(), rule)
+    tables = np.frombuffer(b"".join(seen), np.bool_).reshape(-1, *(2,) * d)
+    matter = [
+        np.any(np.take(tables, 0, 1 + a) != np.take(tables, 1, 1 + a), axis=tuple(range(1, d)))
+        for a in range(d)
+    ]
+    kept = np.flatnonzero(np.sum(matter, axis=0) == k)
+    rules = list(seen.values())
+    return tables[kept].reshape(len(kept), -1)[:, : 2**k], [rules[i] for i in kept]
+
+
+def functions(of: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
+    """Those patterns that a rule of the class can say: a conjunction of one literal is never
+    "never", which takes two.
+    """
+    small = small_class(of, k)
+    tables, rules = patterns(small, k)
+    kept = [
+        i
+        for i, rule in enumerate(rules)
+        if of.contains(of.renamed(rule, range(small.attributes), small))
+    ]
+    return tables[kept], [rules[i] for i in kept]
+
+
+def size_of(of: RuleClass) -> int:
+    """How many rules of a class there are to count; raises NotSupported if even that takes too long
+    to say.
+    """
+    if of.width is None and isinstance(of, (Conjunctions, Disjunctions)):
+        return (2 + of.signed) ** of.attributes + of.signed
+    if of.width is None and isinstance(of, Parities):
+        return 2**of.lifted
+    width = of.attributes if of.width is None else min(of.width, of.attributes)
+    return sum(len(functions(of, k)[0]) * math.comb(of.attributes, k) for k in range(width + 1))
+
+
+@lru_cache(maxsize=256)
+def widest(of: RuleClass) -> int | None:
+    """The largest width at which counting takes seconds; None where no width is needed. A function
+    of the class alone, so public.
+    """
+    free = dataclasses.replace(of, width=None)
+    if isinstance(free, (Conjunctions, Disjunctions, Parities)) and size_of(free) <= USUAL_RULES:
+        return None
+    best = 1
+    for width in range(2, of.attributes + 1):
+        listed = sum(
+            1 for _ in itertools.islice(small_class(of, width).rules(), USUAL_PATTERN_RULES + 1)
+        )
+        if (
+            listed > USUAL_PATTERN_RULES
+            or size_of(dataclasses.replace(of, width=width)) > USUAL_RULES
+        ):
+            break
+        best = width
+    return best
+
+
+def counting_of(of: RuleClass) -> Counting:
+    """All rules of a class; raises, in a sentence, when they are too many."""
+    size = size_of(of)
+    if size > MOST_RULES:
+        raise NotSupported(
+            f"There are {size:,} {of.name} of {of.attributes} attributes, and at most"
+            f" {MOST_RULES:,} can be counted; give a smaller width, or fewer attributes, or leave"
+            " out negations."
+        )
+    if of.width is None and isinstance(of, (Conjunctions, Disjunctions)):
+        return Lattice(of)
+    if of.width is None and isinstance(of, Parities):
+        return Walsh(of)
+    return Juntas(of, of.attributes if of.width is None else of.width)
+
+
+def _table(bits: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """The cost in each of the 2^d cells, the first attribute changing slowest."""
+    d = bits.shape[1]
+    cells = bits.astype(np.int64) @ (1 << np.arange(d - 1, -1, -1, dtype=np.int64))
+    table = np.zeros(2**d, np.int64)
+    np.add.at(table, cells, cost)
+    return table
+
+
+@kernel()
+def _cells(columns: np.ndarray, cost: np.ndarray, sets: np.ndarray) -> np.ndarray:
+    """For each set of k attributes, the cost in each of its 2^k cells (columns: attributes x
+    points).
+    """
+    count, k = sets.shape
+    found = np.zeros((count, 1 << k), np.int64)
+    for s in range(count):
+        for i in range(len(cost)):
+            cell = 0
+            for j in range(k):
+                cell = 2 * cell + columns[sets[s, j], i]
+            found[s, cell] += cost[i]
+    return found

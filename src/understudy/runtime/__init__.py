@@ -1,0 +1,1 @@
+"""Under every room: compiled kernels, files and memory of the machine, progress, finding what a folder holds."""

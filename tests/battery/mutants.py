@@ -1,0 +1,740 @@
+"""Deliberately broken variants of the package, and the tests that must notice each of them.
+
+A mutant is one or more changes of text in one file. ``python -m tools.mutants`` makes each in a copy of the package and runs the tests
+named for it, which must fail; tests/battery/test_mutants.py checks that the texts still fit, and runs a few.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A broken variant.
+
+    Attributes:
+        what: what is wrong with it, in words.
+        file: where, below the package.
+        changes: (text as it is, text as it becomes); each occurs exactly once.
+        tests: what must notice: test files, or tests in them, as pytest takes them.
+    """
+
+    what: str
+    file: str
+    changes: tuple[tuple[str, str], ...]
+    tests: tuple[str, ...]
+
+
+def mutant(what: str, file: str, *changes: tuple[str, str], tests: str) -> Mutant:
+    return Mutant(what, file, changes, tuple(f"tests/{test}" for test in tests.split()))
+
+
+METER, NOISE, LEDGER, ARGMIN = (
+    "privacy/meter.py",
+    "privacy/noise/samplers.py",
+    "privacy/ledger/ledger.py",
+    "privacy/argmin.py",
+)
+CHAIN, TABLE = "privacy/ledger/chain.py", "privacy/ledger/table_ledger.py"
+
+MUTANTS = [
+    # ------------------------------------------------------------------ too little noise
+    mutant(
+        "half the noise on measured counts",
+        METER,
+        (
+            "return Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma), sigma)",
+            "return Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma) // 2, sigma)",
+        ),
+        tests="privacy/test_meter.py::test_measurements_are_unbiased_and_have_their_sigma",
+    ),
+    mutant(
+        "a tenth less noise on measured counts",
+        METER,
+        (
+            "return Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma), sigma)",
+            "return Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma * 9 / 10), sigma)",
+        ),
+        tests="privacy/test_meter.py battery/test_audit.py",
+    ),
+    mutant(
+        "noise only on cells that somebody is in",
+        METER,
+        (
+            "return Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma), sigma)",
+            "return Measurement(part, counts.dense() + (counts.dense() > 0) * self._noise.gaussian(part.size, sigma), sigma)",
+        ),
+        tests="privacy/test_meter.py battery/test_audit.py",
+    ),
+    mutant(
+        "one draw of noise for all cells",
+        METER,
+        (
+            "return Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma), sigma)",
+            "return Measurement(part, counts.dense() + self._noise.gaussian(1, sigma), sigma)",
+        ),
+        tests="privacy/test_meter.py battery/test_audit.py",
+    ),
+    mutant(
+        "a certificate without noise",
+        METER,
+        ("noisy = int(found.max()) + int(self._noise.gaussian(1, sigma)[0])", "noisy = int(found.max())"),
+        tests="privacy/test_meter.py battery/test_audit.py",
+    ),
+    mutant(
+        "sigma rounded down to the grid",
+        NOISE,
+        ("return Fraction(-(-above * halvings // below), halvings)", "return Fraction(above * halvings // below, halvings)"),
+        tests="privacy/test_noise.py",
+    ),
+    mutant(
+        "a discrete Laplace of half the scale",
+        NOISE,
+        (
+            "return self._run(_laplace_kernel, size, 24, np.asarray([scale.numerator, scale.denominator, 1], np.int64))",
+            "return self._run(_laplace_kernel, size, 24, np.asarray([scale.numerator, 2 * scale.denominator, 1], np.int64))",
+        ),
+        tests="privacy/test_noise.py",
+    ),
+    mutant(
+        "random words used twice",
+        NOISE,
+        ("words = np.concatenate([words[state[1] :], fresh])", "words = np.concatenate([words, fresh])"),
+        tests="privacy/test_noise.py",
+    ),
+    mutant(
+        "a fixed seed for the noise",
+        NOISE,
+        ("def __init__(self, entropy: Entropy = os.urandom)", "def __init__(self, entropy: Entropy = __import__('random').Random(0).randbytes)"),
+        tests="privacy/test_noise.py battery/test_conformance.py::test_nobody_goes_around_the_meter",
+    ),
+    mutant(
+        "wide tables: empty cells never rise above the threshold",
+        "privacy/noise/wide.py",
+        ("risen = noise.above(proposed, sigma, threshold)", "risen = noise.above(proposed, sigma, threshold)[:0]"),
+        tests="privacy/test_wide.py",
+    ),
+    mutant(
+        "wide tables: occupied cells are listed first",
+        "privacy/noise/wide.py",
+        ("order = np.argsort(places)", "order = np.arange(len(places))"),
+        tests="privacy/test_wide.py",
+    ),
+    # ------------------------------------------------------------------ too small a charge
+    mutant(
+        "replace-one counted as one change of a marginal, not two",
+        "queries/marginal.py",
+        ("return 2 if self.positions else 0", "return 1 if self.positions else 0"),
+        tests="battery/test_conformance.py::test_query_class",
+    ),
+    mutant(
+        "a measurement charged for twice the variance that is drawn",
+        METER,
+        (
+            'ev.DiscreteGaussian(what=f"measure {name_of(part)}", sigma_squared=sigma**2, l2_squared=l2)',
+            'ev.DiscreteGaussian(what=f"measure {name_of(part)}", sigma_squared=2 * sigma**2, l2_squared=l2)',
+        ),
+        tests="privacy/test_meter.py",
+    ),
+    mutant(
+        "a selection charged a quarter, as noisy max would be",
+        "privacy/noise/exponential.py",
+        ("return self.kappa * sensitivity + TABLE_ERROR", "return self.kappa * sensitivity / 2 + TABLE_ERROR"),
+        tests="privacy/test_meter.py",
+    ),
+    mutant(
+        "weights twice as sharp as the table says",
+        "privacy/noise/exponential.py",
+        ("fine = _powers(self.kappa, 1 << low, fixed)", "fine = _powers(2 * self.kappa, 1 << low, fixed)"),
+        tests="privacy/test_exponential.py",
+    ),
+    mutant(
+        "a multiplier of scores that the sensitivity forgets",
+        METER,
+        ("shift = table.log_weight_shift(multiplier)", "shift = table.log_weight_shift(1)"),
+        ("table = ScoreTable.within(rho / draws, multiplier, self._highest(multiplier, signed))",
+         "table = ScoreTable.within(rho / draws, 1, self._highest(multiplier, signed))"),
+        tests="privacy/test_meter.py",
+    ),
+    mutant(
+        "many draws for the price of one",
+        METER,
+        ('ev.ExponentialDraws(what=f"select {draws} of {sum(p.size for p in parts):,}", log_weight_shift=shift, draws=draws)',
+         'ev.ExponentialDraws(what=f"select {draws} of {sum(p.size for p in parts):,}", log_weight_shift=shift, draws=1)'),
+        tests="privacy/test_meter.py",
+    ),
+    mutant(
+        "the lightest weight paid for instead of the heaviest",
+        METER,
+        ("sensitivity = max(weights) * score.sensitivity(self.neighbours)", "sensitivity = min(weights) * score.sensitivity(self.neighbours)"),
+        tests="privacy/test_meter.py",
+    ),
+    mutant(
+        "a total error said to move by one when it moves by two",
+        "privacy/scores.py",
+        ("return 2 if self is MarginalScore.TOTAL and neighbours is Neighbours.REPLACE_ONE else 1", "return 1"),
+        tests="privacy/test_meter.py",
+    ),
+    mutant(
+        "residuals of one side of a swap only",
+        "privacy/verbs/residuals.py",
+        ("return 2 * _worst_swap(whole, sizes) / scale", "return _worst_swap(whole, sizes) / scale"),
+        tests="privacy/test_residuals.py",
+    ),
+    mutant(
+        "a discriminator charged for a row that only leaves",
+        "privacy/logistic.py",
+        ("Fraction(2 * self.marginals * 4**COARSE, self.sigma**2)", "Fraction(self.marginals * 4**COARSE, self.sigma**2)"),
+        tests="privacy/test_logistic.py",
+    ),
+    mutant(
+        "a discriminator that is certified by the largest entry of its slope",
+        "privacy/logistic.py",
+        ("return bool(rounded.max() <= limit and int((rounded * rounded).sum()) <= limit**2)", "return bool(rounded.max() <= limit)"),
+        tests="privacy/test_logistic.py",
+    ),
+    mutant(
+        "a discriminator with nothing over what separates it from the true minimum",
+        METER,
+        ("theta + self._noise.gaussian(terms.cells, terms.cover)", "theta"),
+        tests="privacy/test_logistic.py",
+    ),
+    mutant(
+        "half the noise on a discriminator's objective",
+        METER,
+        ("b = self._noise.gaussian(terms.cells, Fraction(terms.sigma))", "b = self._noise.gaussian(terms.cells, Fraction(terms.sigma)) // 2"),
+        tests="privacy/test_logistic.py",
+    ),
+    mutant(
+        "resampling charged for one slot, whatever their number",
+        "privacy/resampling.py",
+        ("curve = tuple(slots * r for r in _slot_curve(*slot))\n    rho = slots * slot_rho", "curve = tuple(r for r in _slot_curve(*slot))\n    rho = slot_rho"),
+        tests="privacy/test_resampling.py",
+    ),
+    mutant(
+        "a perturbed optimum without room for ties and both rules",
+        "privacy/argmin.py",
+        ("return 2 * self.weight * self.top + 2 * self.gap + 1", "return self.weight * self.top"),
+        tests="privacy/test_argmin.py",
+    ),
+    mutant(
+        "a soft optimum twice as sharp as paid for",
+        METER,
+        ("kappa = epsilon / (2 * top)", "kappa = epsilon / top"),
+        tests="privacy/test_argmin.py",
+    ),
+    mutant(
+        "mistakes of different costs noised as if all cost one",
+        METER,
+        ("scale = top / epsilon", "scale = 1 / epsilon"),
+        ('ev.DiscreteLaplace(what="mistakes of a rule", scale=scale, l1=top)', 'ev.DiscreteLaplace(what="mistakes of a rule", scale=scale, l1=1)'),
+        tests="privacy/test_argmin.py",
+    ),
+    mutant(
+        "a solver believed without a proof",
+        "privacy/argmin.py",
+        ("if solved is not None and certified(problem, solved, noisy.gap) else None", "if solved is not None else None"),
+        tests="privacy/test_argmin.py",
+    ),
+    mutant(
+        "pure epsilon counted as an eighth of its square",
+        "privacy/accounting/accountant.py",
+        ("return Cost(epsilon**2 / 2)\n", "return Cost(epsilon**2 / 8)\n"),
+        tests="privacy/test_budget.py",
+    ),
+    mutant(
+        "delta outside the allowance let through",
+        "privacy/accounting/accountant.py",
+        ("return self.rho <= allowance.rho and self.delta <= allowance.delta and under and bounded",
+         "return self.rho <= allowance.rho and under and bounded"),
+        tests="privacy/test_budget.py privacy/test_meter.py privacy/test_argmin.py",
+    ),
+    mutant(
+        "a marginal named twice and paid for once",
+        "privacy/logistic.py",
+        ("marginals=len(parts), cells=cells, ridge=ridge", "marginals=len(set(parts)), cells=cells, ridge=ridge"),
+        tests="privacy/test_logistic.py",
+    ),
+    mutant(
+        "sizes of a marginal that wrap as NumPy's numbers do",
+        "queries/marginal.py",
+        ('object.__setattr__(self, "shape", tuple(map(operator.index, self.shape)))', "pass"),
+        tests="privacy/test_logistic.py",
+    ),
+    mutant(
+        "charges without a measurement, whoever makes them",
+        "bundle/verify.py",
+        ("if unkept and unkept != _unkept(release):", "if False:"),
+        tests="mechanisms/test_generator.py bundle/test_bundle.py",
+    ),
+    # ------------------------------------------------------------------ charged late, or not at all
+    mutant(
+        "the certificate looks before it pays",
+        METER,
+        ('        self._certify.charge(ev.DiscreteGaussian(what="certify", sigma_squared=sigma**2, l2_squared=1))\n'
+         "        found = gaps(self._look(parts), answers, rows=rows, answer_rows=int(released_rows), score=MarginalScore.LARGEST)\n",
+         "        found = gaps(self._look(parts), answers, rows=rows, answer_rows=int(released_rows), score=MarginalScore.LARGEST)\n"
+         '        self._certify.charge(ev.DiscreteGaussian(what="certify", sigma_squared=sigma**2, l2_squared=1))\n'),
+        tests="privacy/test_meter.py",
+    ),
+    mutant(
+        "a release that reserves nothing",
+        METER,
+        ("        ledger.reserve(label, tuple(reserved), neighbours)\n", ""),
+        tests="privacy/test_meter.py",
+    ),
+    mutant(
+        "the certificate's share on top of what was promised",
+        METER,
+        ('rho=play.rho + certify)', "rho=play.rho)"),
+        tests="privacy/test_meter.py api/test_release.py",
+    ),
+    mutant(
+        "a charge that is granted before it is on the disk",
+        CHAIN,
+        ("            sync(self._fd)\n", ""),
+        tests="battery/test_faults.py",
+    ),
+    mutant(
+        "a limit that is never asked about",
+        LEDGER,
+        ("if state.limit is not None and not (state.spent + cost).keeps(state.limit):", "if state.limit is not None and False:"),
+        tests="privacy/test_ledger.py",
+    ),
+    mutant(
+        "a chain of hashes that nobody checks",
+        CHAIN,
+        ('and record["hash"] == hash_of(record)', ""),
+        tests="privacy/test_ledger.py",
+    ),
+    mutant(
+        "a release that failed gives its budget back",
+        "api/session.py",
+        ("            self._book.note(how, self._number)\n", "            self._book.path.unlink() if 'early' in how else self._book.note(how, self._number)\n"),
+        tests="api/test_release.py battery/test_faults.py",
+    ),
+    mutant(
+        "a folder of a new ledger that is not made durable",
+        "privacy/ledger/locking.py",
+        ("    fd = os.open(folder, os.O_RDONLY)\n    try:\n        sync(fd)\n", "    fd = os.open(folder, os.O_RDONLY)\n    try:\n        pass\n"),
+        tests="battery/test_faults.py",
+    ),
+    mutant(
+        "a charge that is granted without being read back",
+        CHAIN,
+        ("        if found != self._data:\n", "        if False:\n"),
+        tests="privacy/test_ledger.py::test_a_record_that_is_not_where_it_was_put_grants_nothing",
+    ),
+    mutant(
+        "another name of a file has a ledger of its own",
+        TABLE,
+        ("names = [file.path, *([(file.device, file.inode)] if file.inode else [])]", "names = [file.path]"),
+        tests="privacy/test_table_ledger.py",
+    ),
+    mutant(
+        "an explicit ledger gets around a limit",
+        TABLE,
+        ("if chain.path in asked or state.limit is not None or counts:", "if chain.path in asked or counts:"),
+        tests="privacy/test_table_ledger.py::test_beside_an_explicit_ledger_one_with_a_limit_is_charged_too",
+    ),
+    mutant(
+        "of several ledgers one is charged before all were asked",
+        TABLE,
+        ("                check_charge(chains, events, neighbours)\n", "                check_charge(chains[:1], events, neighbours)\n"),
+        tests="privacy/test_table_ledger.py::test_of_several_ledgers_all_are_charged_or_none",
+    ),
+    # ------------------------------------------------------------------ things that talk
+    mutant(
+        "the exact number of rows under add-remove-one",
+        METER,
+        ("self._rows, self._rows_sigma = max(1, int(found.counts[0])), found.sigma",
+         "self._rows, self._rows_sigma = max(1, int(self._exact[EVERYBODY].values[0])), found.sigma"),
+        tests="privacy/test_meter.py",
+    ),
+    mutant(
+        "whatever a source says when it breaks is passed on",
+        METER,
+        ("    except BaseException:  # a panic of a library in Rust is no Exception\n        sentence = UNREADABLE\n", ""),
+        tests="privacy/test_meter.py",
+    ),
+    mutant(
+        "what a panic says is passed on",
+        METER,
+        ("    except BaseException:  # a panic of a library", "    except Exception:  # a panic of a library"),
+        tests="privacy/test_meter.py",
+    ),
+    mutant(
+        "an interruption carries along what went wrong before it",
+        METER,
+        ("        stop.__cause__ = stop.__context__ = None  # what went wrong just before may quote a cell\n", ""),
+        tests="privacy/test_meter.py",
+    ),
+    mutant(
+        "people whose numbers share a double are one",
+        "sources/items.py",
+        ("c.NUMBER: [_bits(rows.number), _bits(rows.rest)],", "c.NUMBER: [_bits(rows.number)],"),
+        tests="sources/test_items.py",
+    ),
+    mutant(
+        "a relation may have types that were guessed from cells",
+        "sources/frames.py",
+        ("if not scans <= DECLARED:", "if False:"),
+        tests="sources/test_frames.py",
+    ),
+    mutant(
+        "a subclass of a DataFrame is read by its own verbs",
+        "sources/frames.py",
+        ("    frame = whole(given)  # the columns as pandas keeps them, without what a subclass makes of them", "    frame = given"),
+        tests="sources/test_frames.py",
+    ),
+    mutant(
+        "a meter that shows what it counted",
+        METER,
+        ('return f"<Meter: {len(self.events)} events,', 'return f"<Meter: {self._exact} {len(self.events)} events,'),
+        tests="privacy/test_meter.py",
+    ),
+    mutant(
+        "exact counts printed on the way",
+        METER,
+        ("        exact = [self._exact[part] for part in parts]\n", "        exact = [self._exact[part] for part in parts]\n        print(exact)\n"),
+        tests="battery/test_conformance.py::test_nobody_goes_around_the_meter",
+    ),
+    mutant(
+        "a mechanism that stops when the exact error is small",
+        "game/players/measuring.py",
+        ("        return [self._meter.measure(self._parts[index], rho=self._measure)]",
+         "        if self._meter._look([self._parts[index]])[0].values.max() < 5:\n            return []\n"
+         "        return [self._meter.measure(self._parts[index], rho=self._measure)]"),
+        tests="battery/test_conformance.py::test_nobody_goes_around_the_meter",
+    ),
+    mutant(
+        "a bad cell that raises instead of being mapped",
+        "schema/columns.py",
+        ("        codes = np.where(codes < 0, self.other_code, codes)\n",
+         "        if (codes < 0).any():\n            raise ValueError(f'bad cell in {self.name}')\n"),
+        tests="sources/test_cells.py battery/test_conformance.py::test_source",
+    ),
+    # ------------------------------------------------------------------ promises to users
+    mutant(
+        "a certificate that subtracts its margin",
+        "privacy/certificate.py",
+        ("alpha = (noisy + margin + 0.5 + rows_margin) / fewest", "alpha = (noisy - margin + 0.5 + rows_margin) / fewest"),
+        tests="api/test_release.py bundle/test_bundle.py privacy/test_meter.py",
+    ),
+    mutant(
+        "one round too many",
+        "mechanisms/mwem.py",
+        ("return play(data, query, rounds=1 + rounds, watcher=watcher", "return play(data, query, rounds=2 + rounds, watcher=watcher"),
+        tests="battery/test_conformance.py::test_mechanism[mwem]",
+    ),
+    mutant(
+        "a report that runs what a column is called",
+        "bundle/report.py",
+        ("autoescape=True", "autoescape=False"),
+        tests="bundle/test_report_escaping.py",
+    ),
+    mutant(
+        "cells that a spreadsheet would run",
+        "bundle/export.py",
+        ("[cell if raw else _harmless(cell) for cell in cells]", "cells"),
+        tests="bundle/test_export.py",
+    ),
+    mutant(
+        "a model that keeps rows outside its condition",
+        "game/fitting/mixture.py",
+        ("                cut[span][~allowed(self.schema, box, c)] = 0\n", ""),
+        tests="bundle/test_model.py",
+    ),
+    # ------------------------------------------------------------------ what readers planted and no test noticed
+    mutant(
+        "half the noise on the count of blocks that passed",
+        ARGMIN,
+        ("noise.laplace(1, 1 / plan.inner)[0]", "noise.laplace(1, 1 / (2 * plan.inner))[0]"),
+        tests="privacy/test_argmin.py::test_the_exact_law_of_blocks_is_that_of_its_definition",
+    ),
+    mutant(
+        "rows of blocks turned around instead of shuffled",
+        ARGMIN,
+        ("    for i in range(len(order) - 1, 0, -1):  # Fisher and Yates\n"
+         "        j = noise.below(i + 1)\n"
+         "        order[i], order[j] = order[j], order[i]\n",
+         "    order = np.roll(order, noise.below(len(order)))\n"),
+        tests="privacy/test_argmin.py::test_the_exact_law_of_blocks_is_that_of_its_definition",
+    ),
+    mutant(
+        "a shuffle that leaves no row where it was",
+        ARGMIN,
+        ("j = noise.below(i + 1)", "j = noise.below(i)"),
+        tests="privacy/test_argmin.py::test_the_exact_law_of_blocks_is_that_of_its_definition",
+    ),
+    mutant(
+        "a threshold for blocks that is one scale too low",
+        ARGMIN,
+        ("return (1 + log_up(1 / self.inner_delta)) / self.inner", "return log_up(1 / self.inner_delta) / self.inner"),
+        tests="privacy/test_argmin.py::test_totals_of_a_plan_stay_inside_the_promise",
+    ),
+    mutant(
+        "every run of a block at the whole epsilon",
+        METER,
+        ("perturbation(task, of, plan.run_epsilon,", "perturbation(task, of, plan.epsilon,"),
+        tests="privacy/test_argmin.py::test_blocks_are_charged_for_the_plan_and_run_at_what_it_says",
+    ),
+    mutant(
+        "blocks charged the delta of their count alone",
+        METER,
+        ("epsilon=plan.epsilon, delta=plan.delta))", "epsilon=plan.epsilon, delta=plan.inner_delta))"),
+        tests="privacy/test_argmin.py::test_blocks_are_charged_for_the_plan_and_run_at_what_it_says",
+    ),
+    mutant(
+        "a reservation that forgets delta",
+        METER,
+        ("        if play.delta:\n", "        if False:\n"),
+        tests="privacy/test_meter.py::test_what_is_reserved_covers_every_part_of_the_allowance",
+    ),
+    mutant(
+        "a reservation that forgets the curve",
+        METER,
+        ("        if play.curve is not None:\n", "        if False:\n"),
+        tests="privacy/test_meter.py::test_what_is_reserved_covers_every_part_of_the_allowance",
+    ),
+    mutant(
+        "a reservation under another relation than the release's",
+        METER,
+        ("ledger.reserve(label, tuple(reserved), neighbours)", "ledger.reserve(label, tuple(reserved), Neighbours.REPLACE_ONE)"),
+        tests="privacy/test_meter.py::test_what_is_reserved_covers_every_part_of_the_allowance",
+    ),
+    mutant(
+        "a relation in plain text that is not the same as itself",
+        METER,
+        ("neighbours = Neighbours(neighbours)  #", "neighbours = neighbours  #"),
+        tests="privacy/test_meter.py::test_what_is_reserved_covers_every_part_of_the_allowance",
+    ),
+    mutant(
+        "a threshold that depends on how many cells are occupied",
+        METER,
+        ("threshold = threshold_for(part.size, sigma, kept)",
+         "threshold = threshold_for(part.size - int(np.count_nonzero(counts.values)), sigma, kept)"),
+        tests="privacy/test_wide.py::test_the_threshold_is_the_same_however_many_cells_are_occupied",
+    ),
+    mutant(
+        "soft_argmin looks before it pays",
+        METER,
+        ("        self._play.charge(ev.ExponentialDraws(what=what, log_weight_shift=epsilon / 2, draws=1))\n"
+         "        rows = self._labelled(task)\n",
+         "        rows = self._labelled(task)\n"
+         "        self._play.charge(ev.ExponentialDraws(what=what, log_weight_shift=epsilon / 2, draws=1))\n"),
+        tests="privacy/test_meter.py::test_every_verb_charges_before_it_looks",
+    ),
+    mutant(
+        "mistakes looks before it pays",
+        METER,
+        ('        self._play.charge(ev.DiscreteLaplace(what="mistakes of a rule", scale=scale, l1=top))\n'
+         "        rows = self._labelled(task)\n",
+         "        rows = self._labelled(task)\n"
+         '        self._play.charge(ev.DiscreteLaplace(what="mistakes of a rule", scale=scale, l1=top))\n'),
+        tests="privacy/test_meter.py::test_every_verb_charges_before_it_looks",
+    ),
+    mutant(
+        "argmin looks before it pays",
+        METER,
+        ("        self._play.charge(noisy.event(", "        self._labelled(task)\n        self._play.charge(noisy.event("),
+        tests="privacy/test_meter.py::test_every_verb_charges_before_it_looks",
+    ),
+    mutant(
+        "argmin_in_blocks looks before it pays",
+        METER,
+        ("        self._play.charge(ev.ApproximateDP(what=what,", "        self._labelled(task)\n        self._play.charge(ev.ApproximateDP(what=what,"),
+        tests="privacy/test_meter.py::test_every_verb_charges_before_it_looks",
+    ),
+    mutant(
+        "resample looks before it pays",
+        METER,
+        ("        self._play.charge(resampling(", "        self._look(parts)\n        self._play.charge(resampling("),
+        tests="privacy/test_meter.py::test_no_verb_looks_at_what_it_cannot_pay_for",
+    ),
+    mutant(
+        "a certificate that skips the last batch",
+        METER,
+        ("noisy = int(found.max()) + int", "noisy = int(found[: max(1, len(found) - 1)].max()) + int"),
+        tests="privacy/test_meter.py::test_a_certificate_covers_every_batch_wherever_the_worst_is",
+    ),
+    mutant(
+        "kept queries charged for one record less than there are",
+        METER,
+        ("rows=rows, records=records, of=candidates))", "rows=rows, records=max(1, records - 1), of=candidates))"),
+        tests="privacy/test_resampling.py::test_where_nothing_is_kept_the_exact_law_meets_the_charge_for_so_many_records",
+    ),
+    mutant(
+        "kept queries charged for a sharpness of one record less",
+        "privacy/resampling.py",
+        ("kappa * milestone(records) + TABLE_ERROR)", "kappa * (milestone(records) - 1) + TABLE_ERROR)"),
+        tests="privacy/test_resampling.py::test_where_nothing_is_kept_the_exact_law_meets_the_charge_for_so_many_records",
+    ),
+    # ------------------------------------------------------------------ of the same kind
+    mutant(
+        "the same bytes for every draw of a size",
+        NOISE,
+        ("self._entropy = entropy\n", "self._entropy = __import__('functools').lru_cache(entropy)\n"),
+        tests="privacy/test_meter.py::test_no_two_numbers_share_their_noise",
+    ),
+    mutant(
+        "a certificate whose tail is twice what it says",
+        "privacy/certificate.py",
+        ("inv_cdf(1 - ERROR_TAIL)", "inv_cdf(1 - 2 * ERROR_TAIL)"),
+        tests="privacy/test_meter.py::test_a_bound_holds_for_all_noise_but_its_two_percents",
+    ),
+    mutant(
+        "a certificate that forgets that n is noisy",
+        "privacy/certificate.py",
+        ("(noisy + margin + 0.5 + rows_margin) / fewest", "(noisy + margin + 0.5) / fewest"),
+        tests="privacy/test_meter.py::test_a_bound_holds_for_all_noise_but_its_two_percents",
+    ),
+    mutant(
+        "a certificate that forgets that answers are rounded",
+        "privacy/certificate.py",
+        ("(noisy + margin + 0.5 + rows_margin)", "(noisy + margin + rows_margin)"),
+        tests="privacy/test_meter.py::test_a_bound_holds_for_all_noise_but_its_two_percents",
+    ),
+    mutant(
+        "the noise of n left out of the certificate",
+        METER,
+        ("max(1, int(found.counts[0])), found.sigma", "max(1, int(found.counts[0])), Fraction(0)"),
+        tests="privacy/test_meter.py::test_n_is_private_under_add_remove",
+    ),
+    mutant(
+        "a delta that the conversion to epsilon forgets",
+        "privacy/accounting/accountant.py",
+        ("rest = delta - self.delta", "rest = delta"),
+        tests="privacy/test_budget.py",
+    ),
+    mutant(
+        "a delta that the conversion to delta forgets",
+        "privacy/accounting/accountant.py",
+        ("        if self.delta == 0:\n            return renyi\n", "        if self.delta < 1:\n            return renyi\n"),
+        tests="privacy/test_budget.py",
+    ),
+    mutant(
+        "of several deltas only the largest",
+        "privacy/accounting/accountant.py",
+        ("self.delta + other.delta, bound", "max(self.delta, other.delta), bound"),
+        tests="privacy/test_budget.py",
+    ),
+    mutant(
+        "a curve that may exceed its allowance",
+        "privacy/accounting/accountant.py",
+        ("and under and bounded", "and bounded"),
+        tests="privacy/test_budget.py privacy/test_meter.py::test_no_verb_looks_at_what_it_cannot_pay_for",
+    ),
+    mutant(
+        "a bound on a curve that may exceed its allowance",
+        "privacy/accounting/accountant.py",
+        ("and under and bounded", "and under"),
+        tests="privacy/test_budget.py",
+    ),
+    mutant(
+        "as much for each draw of a query as was asked for all",
+        METER,
+        ("ScoreTable.within(rho / draws, multiplier,", "ScoreTable.within(rho, multiplier,"),
+        tests="privacy/test_meter.py::test_a_verb_costs_what_was_asked_and_no_more",
+    ),
+    mutant(
+        "as much for each draw of a marginal as was asked for all",
+        METER,
+        ("ScoreTable.within(rho / draws, sensitivity,", "ScoreTable.within(rho, sensitivity,"),
+        tests="privacy/test_meter.py::test_a_verb_costs_what_was_asked_and_no_more",
+    ),
+    mutant(
+        "a soft optimum for the cheapest mistake",
+        METER,
+        ("counting, top = counting_of(of), max(task.costs)", "counting, top = counting_of(of), min(task.costs)"),
+        tests="privacy/test_meter.py::test_exact_law[soft_argmin,_costs_apart,_replace-one]",
+    ),
+    mutant(
+        "a residual asked for twice and paid for once",
+        "privacy/verbs/residuals.py",
+        ("whole[part.columns] += weight", "whole[part.columns] = weight"),
+        tests="privacy/test_meter.py::test_exact_law[measure_residuals,_one_of_them_twice,_replace-one]",
+    ),
+    mutant(
+        "one coin for all slots",
+        METER,
+        ("            kept.append(self._noise.bernoulli_exp(", "            kept.append(kept[0] if kept else self._noise.bernoulli_exp("),
+        tests="privacy/test_resampling.py::test_slots_are_kept_or_replaced_each_by_itself",
+    ),
+    mutant(
+        "slots priced as if they were kept more often than they can be",
+        "privacy/resampling.py",
+        ("gamma + 2 * kappa * rows, kappa", "gamma + kappa * rows, kappa"),
+        tests="privacy/test_meter.py::test_exact_law[resample,_mostly_kept,_40_records]",
+    ),
+    mutant(
+        "a discriminator under a private number of rows",
+        METER,
+        ('        if self.neighbours is not Neighbours.REPLACE_ONE:\n            raise NotSupported("A discriminator',
+         '        if False:\n            raise NotSupported("A discriminator'),
+        tests="privacy/test_logistic.py",
+    ),
+    mutant(
+        "a discriminator covered for one side of a pair",
+        "privacy/logistic.py",
+        ("math.ceil((2 * self.off) ** 2)", "math.ceil(self.off**2)"),
+        tests="privacy/test_logistic.py",
+    ),
+    mutant(
+        "exact counts that every meter shares",
+        METER,
+        ("self._exact: dict[QueryClass, Counts] = {}", "self._exact: dict[QueryClass, Counts] = EXACT"),
+        ("EVERYBODY = Marginal((), ())", "EVERYBODY = Marginal((), ())\nEXACT: dict[QueryClass, Counts] = {}"),
+        tests="privacy/test_meter.py::test_exact_law[measure_all,_replace-one]",
+    ),
+    mutant(
+        "a closed meter that keeps what it counted",
+        METER,
+        ("        self._exact.clear()\n", ""),
+        tests="privacy/test_meter.py::test_a_meter_tells_nothing_by_itself",
+    ),
+    # ------------------------------------------------------------------ functions that do nothing
+    mutant(
+        "a verification that checks nothing",
+        "bundle/verify.py",
+        ("    return checks\n", "    return []\n"),
+        tests="battery/test_fuzz.py::test_an_altered_bundle_fails_verification_or_is_refused_in_a_sentence",
+    ),
+    mutant(
+        "a verification that finds everything in order",
+        "bundle/verify.py",
+        ("return Check(claim, bool(holds), detail)", "return Check(claim, True, detail)"),
+        tests="battery/test_fuzz.py::test_an_altered_bundle_fails_verification_or_is_refused_in_a_sentence",
+    ),
+    mutant(
+        "files that are never compared with the manifest",
+        "bundle/release.py",
+        ("        if not (place / name).is_file() or _sha256(place / name) != digest:\n", "        if False:\n"),
+        tests="battery/test_fuzz.py::test_an_altered_bundle_fails_verification_or_is_refused_in_a_sentence",
+    ),
+    mutant(
+        "a rule that is read whatever was altered",
+        "learning/learned.py",
+        ("        if not sound:\n            raise BundleError(\"This rule cannot", "        if False:\n            raise BundleError(\"This rule cannot"),
+        tests="battery/test_fuzz.py::test_an_altered_rule_is_refused_in_a_sentence_or_is_the_same_rule",
+    ),
+    mutant(
+        "an audit of laws that holds whatever it finds",
+        "audit/laws.py",
+        ("    held = alike and most <= ROUNDING and least > tight\n", "    held = True\n"),
+        tests="battery/test_audit.py::test_replays_and_laws_show_a_verb_that_charges_half",
+    ),
+    mutant(
+        "a zip code that YAML reads as a number",
+        "schema/places.py",
+        ('"enum" | "pattern", *_):\n            return Place.TEXT', '"enum" | "pattern", *_):\n            return Place.VALUE'),
+        tests="schema/test_yaml.py",
+    ),
+    mutant(
+        "the first person of a file without a header is shown",
+        "sources/header.py",
+        ("    if _words_there(schema, names, lacking=0) >= 2:\n", "    if names:\n"),
+        tests="schema/test_schema_words.py",
+    ),
+]  # fmt: skip

@@ -1,0 +1,256 @@
+"""Row projection: the engine against brute force, what is believed of noisy tables, and project()."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import understudy as us
+from understudy.checks import SMALL
+from understudy.counting.tally import CodedRows, cell_numbers, count_cells
+from understudy.game.fitting import rowfit
+from understudy.game.fitting.evidence import Evidence, believed
+from understudy.game.fitting.rowfit import QueryTarget, TableTarget, Target, fit_rows
+from understudy.game.players.rows import RowPlayer, repeated
+from understudy.queries.symmetric import Literal, Symmetric, any_of, at_least, parity
+
+SHAPE = (3, 2, 4, 3)
+QUERIES = Symmetric(
+    (
+        any_of(Literal(0, 1), Literal(0, 2), Literal(2, 3)),
+        at_least(2, Literal(1, 0), Literal(2, 1, holds=False), Literal(3, 2)),
+        parity(Literal(0, 0), Literal(2, 2), Literal(3, 1, holds=False)),
+        any_of(Literal(3, 0, holds=False), Literal(3, 0)),
+    )
+)
+
+
+def mixed_targets(rng: np.random.Generator) -> list[Target]:
+    """A dense table, one in another order, listed cells of a third, and single queries; all with
+    unequal weights.
+    """
+
+    def table(positions: tuple[int, ...], keys: np.ndarray | None = None) -> TableTarget:
+        shape = tuple(SHAPE[p] for p in positions)
+        cells = int(np.prod(shape)) if keys is None else len(keys)
+        return TableTarget(
+            positions, shape, rng.uniform(0, 12, cells), rng.uniform(0.1, 1, cells), keys
+        )
+
+    return [
+        table((0, 1)),
+        table((3, 1, 2)),
+        table((0, 2, 3), np.array([1, 5, 9, 17, 30])),
+        QueryTarget(QUERIES, rng.uniform(0, 60, QUERIES.size), rng.uniform(0.1, 1, QUERIES.size)),
+    ]
+
+
+def loss(rows: np.ndarray, people: float, targets: list[Target]) -> float:
+    scale, total = people / len(rows), 0.0
+    for target in targets:
+        if isinstance(target, QueryTarget):
+            counts = target.part.counts(CodedRows(rows, SHAPE)).dense().astype(float)
+        else:
+            counts = count_cells(rows, target.positions, target.shape).astype(float)
+            counts = counts if target.keys is None else counts[target.keys]
+        total += float(np.sum(target.weights * (scale * counts - target.people) ** 2)) / 2
+    return total
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_single_change_is_better_when_the_descent_has_come_to_rest(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    targets = mixed_targets(rng)
+    rows = np.column_stack([rng.integers(0, m, 40) for m in SHAPE]).astype(np.int32)
+    people, before = 100.0, loss(rows, 100.0, targets)
+    fits = 0
+    while fit_rows(rows, SHAPE, people, targets, sweeps=1, seed=fits) and fits < 50:
+        fits += 1
+        now = loss(rows, people, targets)
+        assert now < before + 1e-6
+        before = now
+    assert 1 <= fits < 50
+    for r, c in itertools.product(range(len(rows)), range(len(SHAPE))):
+        was = rows[r, c]
+        for v in range(SHAPE[c]):
+            rows[r, c] = v
+            assert loss(rows, people, targets) > before - 1e-3
+        rows[r, c] = was
+
+
+def test_exact_tables_are_met_and_the_seed_decides_everything() -> None:
+    rng = np.random.default_rng(5)
+    truth = (rng.random((5000, 4)) ** 2 * SHAPE).astype(np.int32)
+    truth[:, 3] = (truth[:, 0] + truth[:, 3]) % 3
+    pairs = list(itertools.combinations(range(4), 2))
+    shapes = [tuple(SHAPE[p] for p in pair) for pair in pairs]
+    targets = [
+        TableTarget(
+            pair, shape, count_cells(truth, pair, shape).astype(float), np.ones(shape[0] * shape[1])
+        )
+        for pair, shape in zip(pairs, shapes, strict=True)
+    ]
+    made = []
+    for chains in (1, 2, 2):
+        rows = np.column_stack([rng.integers(0, m, 2000) for m in SHAPE]).astype(np.int32) * 0
+        rowfit.CHAINS, was = chains, rowfit.CHAINS
+        try:
+            fit_rows(rows, SHAPE, 5000, targets, sweeps=8, seed=3)
+        finally:
+            rowfit.CHAINS = was
+        for pair, shape in zip(pairs, shapes, strict=True):
+            assert (
+                np.abs(
+                    count_cells(rows, pair, shape) / 2000 - count_cells(truth, pair, shape) / 5000
+                ).max()
+                < 0.003
+            )
+        made.append(rows)
+    assert np.array_equal(made[1], made[2]) and not np.array_equal(made[0], made[1])
+
+
+def test_heat_draws_from_the_prior_where_nothing_is_known_and_only_named_columns_move() -> None:
+    rows = np.zeros((6000, 4), np.int32)
+    free = [TableTarget((c,), (m,), np.zeros(m), np.zeros(m)) for c, m in enumerate(SHAPE)]
+    priors = [np.arange(1, m + 1) / np.arange(1, m + 1).sum() for m in SHAPE]
+    fit_rows(rows, SHAPE, 6000, free, sweeps=1, seed=1, heat=1.0, priors=priors, columns=[0, 2])
+    assert not rows[:, 1].any() and not rows[:, 3].any()
+    for c in (0, 2):
+        expected = 6000 * priors[c]
+        assert np.sum((np.bincount(rows[:, c], minlength=SHAPE[c]) - expected) ** 2 / expected) < 20
+
+
+def test_noise_is_not_chased_and_what_stands_out_is_believed() -> None:
+    rng = np.random.default_rng(2)
+    model = np.full(4000, 300.0)
+    noisy = model + rng.normal(0, 50, 4000)
+    noisy[7] += 2000
+    people, trust = believed(noisy, model, 50.0)
+    assert people[7] == noisy[7] and trust[7] == 1
+    others = np.delete(np.arange(4000), 7)
+    assert np.mean(np.abs(people - model)[others]) < 0.7 * np.mean(np.abs(noisy - model)[others])
+    small = np.full(4000, 20.0)
+    people, _ = believed(small + rng.normal(0, 50, 4000), small, 50.0)
+    # cells below their noise: next to nothing of it is left
+    assert np.mean(np.abs(people - small)) < 0.2 * 50 * 0.8
+    off, _ = believed(model + rng.normal(0, 400, 4000), model, 50.0)
+    # where cells scatter far beyond their noise, they are right and the model is not
+    assert np.mean(np.abs(off - model)) > 200
+
+
+def test_what_was_picked_for_surprising_is_believed_sooner() -> None:
+    model = np.full(1000, 10.0)
+    noisy = model.copy()
+    noisy[7] += 3.2 * 50
+    late, _ = believed(noisy, model, 50.0)
+    soon, trust = believed(noisy, model, 50.0, sooner=1.2)
+    assert late[7] < 0.5 * noisy[7] and soon[7] == noisy[7] and trust[7] == 1
+
+
+def test_evidence_pools_repeats_and_sums_by_their_precision() -> None:
+    schema = us.Schema.from_domain({"a": 2, "b": 3})
+    evidence = Evidence(schema.shape)
+    part = us.Marginal.of(schema, ["b", "a"])
+    table = np.arange(6.0)
+    evidence.add(us.Measurement(part, table, Fraction(2)))
+    evidence.add(us.Measurement(part, table + 3, Fraction(1)))
+    pooled = evidence.tables[(0, 1)]
+    assert np.allclose(
+        pooled.people,
+        (table.reshape(3, 2).T.ravel() * 0.25 + (table.reshape(3, 2).T.ravel() + 3)) / 1.25,
+    )
+    assert pooled.sigma == pytest.approx((1 / 1.25) ** 0.5)
+    # summed over three values of b
+    assert evidence.tables[(0,)].sigma == pytest.approx((3 / 1.25) ** 0.5)
+    assert evidence.finest == 1 and evidence.fresh == {(0,), (1,), (0, 1)}
+
+
+def test_a_marginal_of_half_a_billion_cells_is_fitted_by_its_listed_cells_alone() -> None:
+    schema = us.Schema.from_domain(dict.fromkeys("abcde", 55))
+    part = us.Marginal.of(schema, list("abcde"))
+    assert part.size > 5e8
+    keys = np.sort(np.random.default_rng(0).choice(part.size, 30, replace=False))
+    ones = [
+        us.Measurement(us.Marginal.of(schema, [name]), np.full(55, 200.0), Fraction(20))
+        for name in "abcde"
+    ]
+    wide = us.Measurement(part, np.full(30, 250), Fraction(5), keys, 40)
+    player = RowPlayer(schema, people=11_000, rng=np.random.default_rng(1), rows=4000, sweeps=4)
+    player.learn([*ones, wide])
+    found = player.result().rows(4000, np.random.default_rng(2))
+    counts = (
+        np.array([(cell_numbers(found, part.positions, part.shape) == key).sum() for key in keys])
+        * 11_000
+        / 4000
+    )
+    assert np.abs(counts - 250).mean() < 60  # from none at all in independent columns
+    # A cell that was not listed is known to lie below the threshold, and no further.
+    crowded = np.zeros((4000, 5), np.int32)
+    evidence = Evidence(schema.shape)
+    evidence.add(wide)
+    (target,) = evidence.other_targets(crowded, 11_000 / 4000)
+    assert isinstance(target, TableTarget) and target.keys is not None
+    assert target.people[np.searchsorted(target.keys, 0)] == 40
+
+
+def test_project_makes_rows_from_tables_of_anybody() -> None:
+    rng = np.random.default_rng(0)
+    exact = np.array([[300, 20, 0], [10, 0, 600], [5, 65, 0]])
+    table = us.project(
+        [(["x", "y"], exact + rng.normal(0, 3, (3, 3)), 3.0)], {"x": 3, "y": 3}, rows=2000, seed=4
+    )
+    codes = np.column_stack([table["x"].to_numpy(), table["y"].to_numpy()]).astype(np.int32)
+    assert (
+        np.abs(count_cells(codes, (0, 1), (3, 3)).reshape(3, 3) / 2000 - exact / 1000).max() < 0.02
+    )
+    again = us.project([(["x", "y"], exact, 0)], {"x": 3, "y": 3}, rows=2000, seed=4)
+    assert again.equals(us.project([(["x", "y"], exact, 0)], {"x": 3, "y": 3}, rows=2000, seed=4))
+    batch = us.Measurement(
+        Symmetric((any_of(Literal(0, 1), Literal(1, 2)),)), np.array([900]), Fraction(2)
+    )
+    pulled = us.project([batch], {"x": 3, "y": 3}, rows=1000, people=1000)
+    assert (
+        sum(
+            x == 1 or y == 2
+            for x, y in zip(pulled["x"].to_pylist(), pulled["y"].to_pylist(), strict=True)
+        )
+        > 850
+    )
+
+
+@pytest.mark.parametrize(
+    ("measurements", "options", "words"),
+    [
+        ([], {}, "nothing to fit"),
+        ([(["x"], [1, 2], 1.0)], {}, "needs 3 finite counts"),
+        ([(["x"], [1, 2, float("nan")], 1.0)], {}, "finite"),
+        ([(["x"], [1, 2, 3], -1.0)], {}, "sigma"),
+        ([(["x"], [1, 2, 3], 1.0)], {"rows": 0}, "rows must be"),
+        (
+            [us.Measurement(Symmetric((any_of(Literal(0, 1)),)), np.array([9]), Fraction(2))],
+            {},
+            "people must be given",
+        ),
+    ],
+)
+def test_project_says_what_is_wrong(
+    measurements: list[object], options: dict[str, int], words: str
+) -> None:
+    with pytest.raises(us.ParameterError, match=words):
+        us.project(measurements, {"x": 3, "y": 3}, **options)  # type: ignore[arg-type]
+
+
+def test_repeated_rows_appear_as_often_as_each_other() -> None:
+    codes = np.arange(10, dtype=np.int32)[:, None]
+    counts = np.bincount(repeated(codes, 37, np.random.default_rng(0))[:, 0])
+    assert counts.sum() == 37 and set(counts) == {3, 4}
+
+
+def test_any_number_of_rows_is_fitted() -> None:
+    made = us.project(
+        [(["a", "b"], np.full((SMALL.shape[0], SMALL.shape[1]), 10), 1.0)], SMALL, rows=7
+    )
+    assert made.num_rows == 7

@@ -1,0 +1,319 @@
+"""arp, gaussian, auto and plan: public rules, and figures on the comparison data when it is there."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import understudy as us
+from bench import sticks, tables
+from understudy.cli.main import main
+from understudy.game.fitting.rowfit import fit_rows
+from understudy.game.players import rows as players
+from understudy.game.players.rows import LAST_SWEEPS, MOST_FITTED, ROWS, seconds_a_row
+from understudy.mechanisms.arp import CANDIDATE_CELLS, Arp, closure, own_tables, single_queries
+from understudy.mechanisms.base import Brief, make
+from understudy.mechanisms.choose import choose
+from understudy.queries.base import Neighbours
+from understudy.queries.symmetric import Literal, at_least
+
+WIDE = us.Schema.from_domain(dict.fromkeys("abcdef", 30))
+
+
+def brief(schema: us.Schema, workload: str | us.Workload) -> Brief:
+    work = us.Workload.parse(workload, schema) if isinstance(workload, str) else workload
+    return Brief(schema=schema, workload=work, neighbours=Neighbours.REPLACE_ONE)
+
+
+def test_candidates_are_the_workload_and_what_lies_below_it() -> None:
+    found = closure(brief(WIDE, us.explicit(WIDE, columns=[("c", "a", "b"), ("a", "d")])))
+    # 27,000 cells of three columns are too many
+    assert {t.positions for t in found} == {(0, 1), (0, 2), (1, 2), (0, 3)}
+    assert all(t.size <= CANDIDATE_CELLS for t in found)
+    assert [
+        t.positions
+        for t in own_tables(brief(WIDE, us.explicit(WIDE, columns=[("c", "a", "b"), ("a",)])))
+    ] == [(0, 1, 2)]
+
+
+def test_queries_over_few_columns_ride_on_a_marginal_and_wide_ones_are_measured_alone() -> None:
+    narrow = at_least(1, Literal(0, 1), Literal(1, 2))
+    wide = at_least(2, *(Literal(c, 0) for c in range(6)))
+    asked = brief(WIDE, us.explicit(WIDE, queries=[narrow, wide]))
+    assert [t.positions for t in own_tables(asked)] == [(0, 1)]
+    (alone,) = single_queries(asked)
+    assert alone.size == 1
+
+
+def test_the_rule_is_public_and_looks_at_noise_and_size() -> None:
+    ask = brief(WIDE, "2-way:40@1+3-way:15@1")
+    arp = Arp()
+    assert arp.is_adaptive(ask, Fraction(1, 10_000), 50_000)
+    assert not arp.is_adaptive(brief(WIDE, "2-way"), Fraction(1, 10), 50_000)
+    assert not Arp(adaptive=False).is_adaptive(ask, Fraction(1, 10_000), 50_000)
+    assert not arp.is_adaptive(brief(WIDE, "1-way"), Fraction(1, 10_000), 50)
+    assert choose(brief(WIDE, "1-way"))[0].name == "independent" and choose(ask)[0].name == "arp"
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_arp_learns_dependence_and_spends_what_it_may(
+    adaptive: bool, neighbours: Neighbours
+) -> None:
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 4, (20_000, 5))
+    table[:, 1] = table[:, 0]
+    table[:, 3] = (table[:, 2] + (rng.random(20_000) < 0.1)) % 4
+    made = us.release(
+        table,
+        schema=dict.fromkeys("abcde", 4),
+        epsilon=1,
+        delta=1e-9,
+        workload="3-way",
+        mechanism="arp",
+        parameters={"adaptive": adaptive, "rounds": 12},
+        neighbours=str(neighbours),
+    )
+    assert made.certificate.alpha < 0.03
+    assert Fraction(made.manifest["spent"]["rho"]) > Fraction(
+        made.manifest["budget"]["rho"]
+    ) * Fraction(95, 100)
+    assert (made.manifest["selections"] == 12) == adaptive
+
+
+@pytest.mark.parametrize(
+    "bad", [{"rounds": 0}, {"rounds": True}, {"first": 1.5}, {"selecting": 0}, {"first": "half"}]
+)
+def test_arp_refuses_bad_parameters(bad: dict[str, object]) -> None:
+    with pytest.raises(us.ParameterError, match="arp needs"):
+        us.release(
+            np.zeros((50, 2), int),
+            schema={"a": 2, "b": 2},
+            epsilon=1,
+            mechanism="arp",
+            parameters=bad,
+        )
+
+
+# ---------------------------------------------------------------------- plan
+
+
+def test_plan_needs_no_data_and_warns() -> None:
+    good = us.plan(WIDE, rows=100_000, epsilon=1, workload="2-way")
+    assert (
+        good.mechanism == "arp"
+        and not good.warnings
+        and good.noise is not None
+        and 0 < good.noise < 0.01
+    )
+    poor = us.plan(WIDE, rows=200, epsilon=0.05, workload="3-way")
+    assert any("mostly noise" in warning for warning in poor.warnings) and any(
+        "few" in warning for warning in poor.warnings
+    )
+    unknown = us.plan(WIDE, rows=1000, epsilon=1, mechanism="independent")
+    assert unknown.noise is None and "certificate" in unknown.warnings[0]
+    with pytest.raises(us.ParameterError, match="rows must be"):
+        us.plan(WIDE, rows=0, epsilon=1)
+
+
+@pytest.mark.parametrize("mechanism", ["arp", "gaussian"])
+@pytest.mark.parametrize("epsilon", [0.2, 2])
+def test_plan_foretells_the_noise_of_the_release(epsilon: float, mechanism: str) -> None:
+    schema = us.Schema.from_domain(dict.fromkeys("abcdefgh", 5))
+    table = np.random.default_rng(0).integers(0, 5, (3000, 8))
+    foretold = us.plan(schema, rows=3000, epsilon=epsilon, workload="2-way", mechanism=mechanism)
+    made = us.release(table, schema=schema, epsilon=epsilon, workload="2-way", mechanism=mechanism)
+    sigma = max(
+        float(m.sigma)
+        for m in made.measurements
+        if isinstance(m.part, us.Marginal) and len(m.part.positions) == 2
+    )
+    assert foretold.noise is not None and foretold.noise == pytest.approx(sigma / 3000, rel=0.02)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_plan_has_the_error_bars_of_the_matrix_mechanism_and_they_beat_equal_shares(
+    neighbours: Neighbours,
+) -> None:
+    how = {"rows": 50_000, "epsilon": 1, "workload": "3-way", "neighbours": str(neighbours)}
+    planned, plain = (
+        us.plan(dict.fromkeys("abcde", 6), mechanism=name, **how) for name in ("matrix", "gaussian")
+    )
+    assert planned.noise is not None and plain.noise is not None
+    assert 0.3 * plain.noise < planned.noise < plain.noise
+
+
+FITTED = [
+    ("arp", "2-way", {"adaptive": False}),
+    ("arp", "3-way:8@1", {"adaptive": False}),
+    ("arp", "2-way", {"adaptive": True, "rounds": 12}),
+    ("gaussian", "3-way:8@1", {}),
+    ("matrix", "2-way", {}),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "workload", "parameters"), FITTED)
+def test_plan_foretells_how_much_the_rows_are_moved(
+    mechanism: str, workload: str, parameters: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the estimate of CPU time is made of: visits of a cell by a table, not seconds."""
+    visited = []
+
+    def fit(
+        rows: np.ndarray,
+        shape: Any,
+        people: float,
+        targets: Any,
+        *,
+        sweeps: int,
+        columns: Any = None,
+        **how: Any,
+    ) -> int:
+        moved = set(range(len(shape)) if columns is None else columns)
+        share = [
+            (t.positions, t.shape, len(moved & set(t.positions)) / len(t.positions))
+            for t in targets
+        ]
+        visited.append(
+            len(rows)
+            * sweeps
+            * sum(part * seconds_a_row([us.Marginal(*table)]) for *table, part in share)
+        )
+        return fit_rows(rows, shape, people, targets, sweeps=sweeps, columns=columns, **how)
+
+    monkeypatch.setattr(players, "fit_rows", fit)
+    schema = us.Schema.from_domain(dict.fromkeys("abcdefgh", 5))
+    table = np.random.default_rng(0).integers(0, 5, (3000, 8))
+    asked = brief(schema, workload)
+    outlook = make(mechanism, parameters).outlook(asked, Fraction(1, 10), 3000)
+    us.release(
+        table,
+        schema=schema,
+        epsilon=1,
+        workload=asked.workload,
+        mechanism=mechanism,
+        parameters=parameters,
+    )
+    assert outlook is not None
+    foretold = outlook.sweep * (outlook.sweeps * ROWS + LAST_SWEEPS * 3000)
+    assert 0.5 < foretold / sum(visited) < 2
+
+
+def test_rows_that_are_repeated_take_memory_and_hardly_any_time() -> None:
+    schema = dict.fromkeys("abcdefgh", 5)
+    some, many = (us.plan(schema, rows=rows, epsilon=1) for rows in (MOST_FITTED, 50 * MOST_FITTED))
+    assert (
+        some.seconds is not None and many.seconds is not None and many.seconds < 20 * some.seconds
+    )
+    assert some.memory is not None and many.memory is not None
+    # a code and a number for each released cell
+    assert many.memory - some.memory > 49 * MOST_FITTED * len(schema) * 8
+
+
+def test_released_text_takes_room_for_its_letters() -> None:
+    short, long = (
+        us.Schema.from_dict(
+            {
+                "fields": [
+                    {"name": "a", "type": "string", "constraints": {"enum": [w + x for x in "bcd"]}}
+                ]
+            }
+        )
+        for w in ("a", "a" * 100)
+    )
+    lean, fat = (
+        us.plan(s, rows=1_000_000, epsilon=1, mechanism="gaussian").memory for s in (short, long)
+    )
+    assert lean is not None and fat is not None and fat - lean > 60_000_000
+
+
+def test_in_rounds_plan_expects_errors_where_nothing_is_measured() -> None:
+    rounds, at_once = (
+        us.plan(
+            WIDE,
+            rows=50_000,
+            epsilon=1,
+            workload="2-way",
+            mechanism="arp",
+            parameters={"adaptive": adaptive},
+        )
+        for adaptive in (True, False)
+    )
+    assert (
+        rounds.largest_error is not None
+        and rounds.noise is not None
+        and rounds.largest_error > 3 * rounds.noise + 0.004
+    )
+    assert at_once.largest_error is not None and at_once.noise is not None
+    assert at_once.largest_error == pytest.approx(3 * at_once.noise)
+
+
+def test_long_columns_get_less_noise_and_all_of_them_together_no_more_than_their_share() -> None:
+    schema = us.Schema.from_domain({"a": 2, "b": 100, "c": 2_000, "d": 1_000})
+    made = us.release(
+        np.zeros((2000, 4), int),
+        schema=schema,
+        epsilon=1,
+        workload=us.explicit(schema, columns=[("a", "b")]),
+        mechanism="arp",
+    )
+    ones = {
+        m.part.positions[0]: Fraction(m.sigma)
+        for m in made.measurements
+        if isinstance(m.part, us.Marginal) and len(m.part.positions) == 1
+    }
+    assert ones[0] > ones[1] > ones[3]
+    # longer than a thousand values earns nothing more
+    assert float(ones[2]) == pytest.approx(float(ones[3]), rel=1e-3)
+    spent = sum(1 / sigma**2 for sigma in ones.values())  # replace-one: rho = 2 / (2 sigma^2)
+    assert spent <= Fraction(made.manifest["budget"]["rho"]) * Fraction(95, 100) * Fraction(12, 100)
+
+
+def test_plan_on_the_command_line(tmp_path: object) -> None:
+    path = tmp_path / "domain.json"  # type: ignore[operator]
+    path.write_text(json.dumps({"a": 4, "b": 5, "c": 200}))
+    arguments = [
+        "plan",
+        "--schema",
+        str(path),
+        "--rows",
+        "5000",
+        "--epsilon",
+        "0.1",
+        "--workload",
+        "3-way",
+    ]
+    shown = CliRunner().invoke(main, arguments)
+    assert shown.exit_code == 0 and "arp" in shown.output and "largest error" in shown.output
+    plain = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).output)
+    assert plain["mechanism"] == "arp" and plain["queries"] == 4000 and plain["rho"] > 0
+    assert CliRunner().invoke(main, [*arguments, "--delta", "2"]).exit_code == 2
+
+
+# ---------------------------------------------------------------------- figures
+
+
+@pytest.mark.skipif(
+    tables.lacks("adult") is not None, reason="the comparison data is not beside this checkout"
+)
+@pytest.mark.parametrize(("epsilon", "largest", "mean"), [(0.1, 0.06, 8.8e-6), (1, 0.008, 3.5e-6)])
+def test_adult_64_three_way(epsilon: float, largest: float, mean: float) -> None:
+    """One run each, against getting worse: the bounds lie above what the suite accuracy measures,
+    not at what is aimed for, and five times its scatter away from it.
+    """
+    adult = tables.load("adult")
+    work = sticks.marginals(adult, "3-way:64@0")
+    made = us.release(
+        adult.table,
+        schema=adult.schema,
+        workload=us.explicit(adult.schema, columns=work),
+        epsilon=epsilon,
+    )
+    errors = sticks.cells(adult, adult.like(made.synthetic), work)
+    assert made.manifest["mechanism"]["name"] == "arp"
+    assert errors["max"] < largest and errors["mean"] < mean
