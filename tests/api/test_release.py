@@ -369,13 +369,14 @@ def true_error(made: us.Release, table: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove-one"])
-def test_the_certificate_covers_at_least_95_percent_of_200_runs(neighbours: str) -> None:
+def test_the_certificate_fails_about_as_often_as_it_is_built_to(neighbours: str) -> None:
+    """2% of the runs, and less when n is private; 15 of 200 have a chance of one in 50,000."""
     table = small_table(400)
     covered = 0
     for _ in range(200):
         made = make(table, neighbours=neighbours, delta=1e-6, workload="2-way")
         covered += true_error(made, table) <= made.certificate.alpha
-    assert covered >= 190
+    assert covered > 185
 
 
 def test_the_certificate_is_not_vacuous() -> None:
