@@ -15,13 +15,12 @@ PAGES = [
     *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in GENERATED),
 ]
 README_WORDS = 900  # outside code blocks; words of tables and of link targets count
-MEDIAN, NINTH_TENTH = 15, 25  # words of a sentence
+MEDIAN, NINTH_TENTH, LONGEST = 15, 22, 28  # words of a sentence
 # pages still in long sentences or long lines: no longer than these
 LATER = {
-    "add-a-mechanism.md": (16, 28),
-    "design.md": (20, 39),
-    "queries.md": (19, 43),
-    "workloads.md": (15, 25),
+    "add-a-mechanism.md": (16, 28, 45),
+    "queries.md": (19, 43, 47),
+    "workloads.md": (15, 25, 25),
 }
 LINE = 100  # columns, outside tables, code and pictures
 # words that say less than a plainer one would
@@ -134,8 +133,8 @@ def test_readme_is_short() -> None:
 def test_sentences_are_short(page: Path) -> None:
     median, ninth_tenth, longest = measured(page)
     print(f"{page.name}: median {median:g}, 90% {ninth_tenth:g}, longest {longest}")
-    most = LATER.get(page.name, (MEDIAN, NINTH_TENTH))
-    assert median <= most[0] and ninth_tenth <= most[1], (median, ninth_tenth)
+    bars = LATER.get(page.name, (MEDIAN, NINTH_TENTH, LONGEST))
+    assert median <= bars[0] and ninth_tenth <= bars[1] and longest <= bars[2]
 
 
 @pytest.mark.parametrize(
