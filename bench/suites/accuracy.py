@@ -1,6 +1,7 @@
 """Errors of released rows: over all cells of a workload, and in what a statistician looks at first.
 
-How far the constants of the mechanisms have seen what is measured here is said in docs/arp.md.
+How far the constants of the mechanisms have seen what is measured here is said in
+docs/arp-constants.md.
 The part unseen has tables that no constant was ever set on; the rule's own choice stands there
 beside both of the ways it chooses between, and beside gaussian. Run it, but do not set constants
 by it.

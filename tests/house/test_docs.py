@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
+import yaml
 from click.testing import CliRunner
 
 import understudy as us
@@ -19,11 +22,40 @@ from understudy.cli.main import main
 ROOT = Path(__file__).resolve().parents[2]
 
 
+# pages with a test of their own below, and generated ones
+APART = {"add-a-mechanism.md", "queries.md", "workloads.md", "audit.md", "licences.md"}
+PAGES = [
+    "README.md",
+    *(
+        f"docs/{page.name}"
+        for page in sorted((ROOT / "docs").glob("*.md"))
+        if page.name not in APART and "```" in page.read_text(encoding="utf-8")
+    ),
+]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.S | re.M)
+# they run elsewhere: the tests, the bench and the audit, for minutes each
+LONG = ("make ", "python -m bench ", "python -m tools.", "understudy audit")
+# the lines that hold nothing but what noise decides: numbers, values of rows, True and False
+NOISY = re.compile(r"\d[\d.,:e-]*|'[^']*'|\bTrue\b|\bFalse\b|\bNone\b")
+
+
 def blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
+    return [code for kind, code in in_order(page) if kind == language]
+
+
+def in_order(page: str) -> list[tuple[str, str]]:
+    """The code of a page, each block with its language."""
+    return BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+
+
+def lines_of(code: str) -> list[str]:
+    """The commands of a block, without comments; a line that ends in a backslash goes on."""
+    joined = re.sub(r"\\\n\s*", "", code)
+    return [line for text in joined.splitlines() if (line := re.sub(r"(^|\s+)#.*", "", text))]
 
 
 def people(folder: Path) -> None:
+    """The tables that the pages speak of."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
@@ -37,6 +69,61 @@ def people(folder: Path) -> None:
     )
     frame.to_csv(folder / "patients.csv", index=False)
     (folder / "patients-schema.yaml").write_text(blocks("README.md", "yaml")[0])
+    pairs = {"user": rng.integers(0, 300, 3000), "item": rng.integers(0, 9724, 3000)}
+    pyarrow.parquet.write_table(pa.table(pairs), folder / "pairs.parquet")
+
+
+def command(line: str) -> str:
+    """What a command of a page prints; it must end well."""
+    words = shlex.split(line)
+    if words[0] == "echo":
+        assert words[2] == ">"
+        Path(words[3]).write_text(words[1])
+        return ""
+    assert words[0] == "understudy", line
+    result = CliRunner().invoke(main, words[1:])
+    assert result.exit_code == 0, (line, result.output)
+    return result.output
+
+
+def masked(line: str) -> str:
+    """A line that was printed, whatever the noise: blanks for numbers and values of rows."""
+    return re.sub(r"\s+", " ", re.sub(r"\s+(?=\])", "", NOISY.sub("_", line))).strip()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_runs_and_prints_what_it_shows(
+    page: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Blocks run in order, as a reader would; a block of text is what the one before it printed."""
+    monkeypatch.chdir(tmp_path)
+    people(tmp_path)
+    namespace: dict[str, Any] = {}
+    said = ""
+    for kind, code in in_order(page):
+        if kind == "python":
+            capsys.readouterr()
+            exec(compile(code, page, "exec", dont_inherit=True), namespace)
+            said = capsys.readouterr().out
+            told = re.findall(r"print\(.*\)  # (.*)", code)  # a comment that says what is printed
+            assert all(line in said for line in told if re.match(r"[\d(\[]", line)), (told, said)
+        elif kind == "sh":
+            lines = lines_of(code)
+            if "make demo" in lines:
+                command("understudy demo --out demo-release")
+            said = "".join(command(line) for line in lines if not line.startswith(LONG))
+        elif kind == "text":
+            printed = {masked(line) for line in said.splitlines()}
+            shown = {masked(line) for line in code.splitlines()} - {"..."}
+            assert shown <= printed, (shown - printed, said)
+        elif kind == "yaml" and {"fields", "items"} & set(yaml.safe_load(code)):
+            (tmp_path / "page.yaml").write_text(code)
+            assert us.Schema.load(tmp_path / "page.yaml").shape
+    for folder in tmp_path.glob("*/manifest.json"):
+        assert unsound(folder.parent) == []
 
 
 def test_the_skeleton_of_a_mechanism_runs() -> None:
@@ -84,52 +171,6 @@ def test_the_page_on_query_classes_runs_and_its_answers_are_near(
     ]
     # the last mechanism's, at epsilon 2
     assert np.abs(single - np.mean(truth, axis=1)).max() < 0.15
-
-
-def test_the_page_on_wide_tables_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for block in blocks("docs/wide.md", "python"):
-        exec(compile(block, "docs/wide.md", "exec", dont_inherit=True), {})
-    assert unsound(tmp_path / "films") == []
-
-
-def test_the_page_on_learning_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    people(tmp_path)
-    namespace: dict[str, Any] = {}
-    for block in blocks("docs/learning.md", "python"):
-        exec(compile(block, "docs/learning.md", "exec", dont_inherit=True), namespace)
-    said = capsys.readouterr().out
-    assert (
-        said.startswith("a and not c\n")
-        and "x0 and not x2 unconditional" in said
-        and "206 242" in said
-    )
-    (tmp_path / "rule.json").unlink()
-    (line,) = blocks("docs/learning.md", "sh")
-    result = CliRunner().invoke(main, shlex.split(line)[1:])
-    assert result.exit_code == 0, result.output
-
-
-def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    people(tmp_path)
-    for block in blocks("README.md", "python"):
-        exec(compile(block, "README.md", "exec", dont_inherit=True), {})
-    assert (tmp_path / "release/report.html").exists()
-
-
-def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    people(tmp_path)
-    lines = [line.split("#")[0].split() for line in blocks("README.md", "sh")[1].splitlines()]
-    assert len(lines) == 6
-    for words in lines:
-        assert words[0] == "understudy"
-        result = CliRunner().invoke(main, words[1:])
-        assert result.exit_code == 0, (words, result.output)
 
 
 def test_the_pages_that_the_readme_names_exist() -> None:

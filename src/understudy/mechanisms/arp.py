@@ -2,8 +2,8 @@
 
 Measure the 1-way marginals. Then either measure the whole workload at once, or go round by round:
 SELECT the marginal that the rows get most wrong, MEASURE it whole, MOVE the rows. Which of the two,
-how many rounds and how the budget is split follow from public facts (docs/arp.md says how the rule
-was found).
+how many rounds and how the budget is split follow from public facts (docs/arp-constants.md
+says how the rule was found).
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class LeadingGenerator:
         regularised  - sum over choices of eta s q(phi) + half the squares, over the queries chosen, of q(phi) - q(when first chosen)
 
     The first two are the paper's. A sum that is linear in the rows is best served by a single
-    record, and following it did badly on ADULT (docs/design.md). In the third every choice moves
+    record, and following it did badly on ADULT (docs/decisions.md). In the third every choice moves
     its query's answer by eta, which falls with the root of the round; it is the default.
 
     Args:

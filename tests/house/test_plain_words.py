@@ -1,0 +1,186 @@
+"""Plain words: a short README, short sentences, words that are explained, no page without a link."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GENERATED = {"audit.md", "licences.md"}  # written by tools, mostly tables
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in GENERATED),
+]
+README_WORDS = 900  # outside code blocks; words of tables and of link targets count
+MEDIAN, NINTH_TENTH, LONGEST = 15, 22, 25  # words of a sentence
+# pages still in long sentences or long lines: no longer than these
+LATER = {
+    "add-a-mechanism.md": (16, 28, 45),
+    "queries.md": (19, 43, 47),
+    "workloads.md": (15, 25, 25),
+}
+LINE = 100  # columns, outside tables, code and pictures
+# words that say less than a plainer one would
+AVOIDED = ("booked", "settled", "unkept", "met", "seams", "nursery")
+# words of our own that a reader meets
+EXPLAINED = (
+    *("batch", "brief", "bundle", "certificate", "certifier", "charge", "data player", "epsilon"),
+    *("event", "finding", "heat", "ledger", "manifest", "marginal", "meter", "model", "mutant"),
+    *("neighbours", "oracle", "play", "query player", "registry", "relaxed row", "remark"),
+    *("reservation", "residual", "rho", "room", "verb", "workload"),
+)
+FENCE = re.compile(r"^( *)```.*?^\1```[^\n]*$", re.S | re.M)
+SHORT = ("e.g", "i.e", "etc", "vs", "cf", "al", "Fig", "No")  # a point after these ends nothing
+LIST = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
+END = re.compile(r"(?<=[.!?])[)\"'*_]*\s+")
+
+
+def prose(text: str) -> list[str]:
+    """The paragraphs and list items of a page: no code, tables, headings or pictures.
+
+    Inline code is one word, and so is a link whose text is code.
+    """
+    found: list[str] = []
+    fresh = True
+    for line in FENCE.sub("\n", text).splitlines():
+        aside = line.lstrip().startswith(("|", "#", "![")) or not line.strip()
+        if aside or (line.startswith("    ") and fresh):  # an indented block is code, too
+            fresh = True
+            continue
+        if LIST.match(line) or fresh:
+            found.append(LIST.sub("", line))
+        else:
+            found[-1] += " " + line.strip()
+        fresh = False
+    return [plain(paragraph) for paragraph in found]
+
+
+def plain(paragraph: str) -> str:
+    """A paragraph without markup: a link is its text, inline code is one word."""
+    paragraph = re.sub(r"\[((?:`[^`]*`|[^\]`])*)\]\([^)]*\)", r"\1", paragraph)
+    return re.sub(r"(`+)[^`]+\1", "`code`", paragraph)
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a page's prose; a paragraph or a list item ends one."""
+    found: list[str] = []
+    for paragraph in prose(text):
+        held = ""
+        for piece in END.split(paragraph):
+            held = f"{held} {piece}".strip()
+            last = held.rstrip(".").split()[-1:]
+            if held.endswith("...") or (last and last[0].lstrip("(") in SHORT):
+                continue
+            found.append(held)
+            held = ""
+        if held:
+            found.append(held)
+    return [sentence for sentence in found if length(sentence)]
+
+
+def length(sentence: str) -> int:
+    """Words between spaces that hold a letter or a digit: ``3.5``, ``2-way`` and ``n^2`` are one."""
+    return sum(bool(re.search(r"\w", word)) for word in sentence.split())
+
+
+def measured(page: Path) -> tuple[float, float, int]:
+    lengths = [length(sentence) for sentence in sentences(page.read_text(encoding="utf-8"))]
+    return float(np.median(lengths)), float(np.quantile(lengths, 0.9)), max(lengths)
+
+
+def words(text: str) -> int:
+    return len(re.findall(r"\w+", re.sub(r"```.*?```", "", text, flags=re.S)))
+
+
+def test_the_splitter_knows_where_a_sentence_ends() -> None:
+    text = """# A heading. With a point.
+
+One sentence, e.g. this one (PROOFS.md, M4). Two: `a b. C d` is one word.
+It goes on
+here. 1, 2, 4, ... are numbers, 3.5 as well!
+
+- An item
+  of two lines
+- [A link with words](page.md#x). [`code`](y.md) *is* a word.
+
+| a table. | Is no. Sentence |
+|---|---|
+
+![a picture. Of nothing](x.svg)
+
+```python
+print("code. Is no sentence.")
+```
+
+    indented. Code
+
+The end?
+"""
+    assert list(map(length, sentences(text))) == [7, 5, 4, 8, 5, 4, 4, 2]
+    assert sentences(text)[1] == "Two: `code` is one word." and "3.5 as" in sentences(text)[3]
+
+
+def test_readme_is_short() -> None:
+    count = words((ROOT / "README.md").read_text(encoding="utf-8"))
+    print(f"README: {count} words")
+    assert count <= README_WORDS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_sentences_are_short(page: Path) -> None:
+    median, ninth_tenth, longest = measured(page)
+    print(f"{page.name}: median {median:g}, 90% {ninth_tenth:g}, longest {longest}")
+    bars = LATER.get(page.name, (MEDIAN, NINTH_TENTH, LONGEST))
+    assert median <= bars[0] and ninth_tenth <= bars[1] and longest <= bars[2]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name not in LATER], ids=lambda page: page.name
+)
+def test_lines_fit_a_diff_and_words_are_plain(page: Path) -> None:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    lines = [line for line in text.splitlines() if not line.startswith(("|", "!["))]
+    assert [line for line in lines if len(line) > LINE] == []
+    assert re.findall(rf"\b(?:{'|'.join(AVOIDED)})\b", re.sub(r"`[^`]*`", "", text)) == []
+
+
+def links(page: Path) -> list[tuple[Path, str]]:
+    """The files and places that a page links to, beside addresses of the web."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    found = re.findall(r"\]\(([^)#:]*)(?:#([^):]*))?\)", text)
+    return [((page.parent / name).resolve() if name else page, place) for name, place in found]
+
+
+def anchors(page: Path) -> set[str]:
+    """The places of a page, named as a viewer names them."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    titles = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_page_is_linked_and_every_link_leads_somewhere() -> None:
+    every = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    led = {page: links(page) for page in every}
+    for page, targets in led.items():
+        for target, place in targets:
+            assert target.exists(), (page.name, target.name)
+            assert not place or place in anchors(target), (page.name, target.name, place)
+    seen, left = set(), [ROOT / "README.md"]
+    while left:
+        page = left.pop()
+        if page in led and page not in seen:
+            seen.add(page)
+            left += [target for target, _ in led[page]]
+    assert [page.name for page in every if page not in seen] == []
+
+
+def test_the_glossary_has_the_words_of_our_own_in_order() -> None:
+    text = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\w -]+) \| (.+) \| (\[.*\)) \|$", text, re.M)[1:]
+    told = [word for word, _, _ in rows]
+    assert set(EXPLAINED) <= set(told) and told == sorted(told) and len(set(told)) == len(told)
+    for word, meaning, _ in rows:
+        assert length(meaning) <= 26 and not meaning.endswith("."), word
