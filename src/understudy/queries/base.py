@@ -12,7 +12,7 @@ import numpy as np
 from understudy.counting.tally import Counts, Verbs
 from understudy.errors import NotSupported
 from understudy.queries.relaxed import Relaxed
-from understudy.schema import Schema
+from understudy.schema.domain import Domain
 
 if TYPE_CHECKING:
     from understudy.queries.symmetric import Query
@@ -73,7 +73,7 @@ class QueryClass(ABC):
         """
 
     @abstractmethod
-    def fits(self, schema: Schema) -> bool:
+    def fits(self, schema: Domain) -> bool:
         """Whether the schema has every column and code that the queries name."""
 
     @abstractmethod
@@ -89,21 +89,21 @@ class QueryClass(ABC):
         return None
 
     @abstractmethod
-    def describe(self, schema: Schema, index: int) -> str:
+    def describe(self, schema: Domain, index: int) -> str:
         """One query in words."""
 
     @abstractmethod
-    def to_dict(self, schema: Schema) -> dict[str, Any]:
+    def to_dict(self, schema: Domain) -> dict[str, Any]:
         """A plain form that :func:`understudy.queries.workload.part_from_dict` reads back."""
 
     @classmethod
     @abstractmethod
-    def from_dict(cls, data: dict[str, Any], schema: Schema) -> QueryClass:
+    def from_dict(cls, data: dict[str, Any], schema: Domain) -> QueryClass:
         """The inverse of :meth:`to_dict`."""
 
     @classmethod
     @abstractmethod
-    def examples(cls, schema: Schema, rng: np.random.Generator) -> Iterator[QueryClass]:
+    def examples(cls, schema: Domain, rng: np.random.Generator) -> Iterator[QueryClass]:
         """A few random batches over a schema, for the conformance kit."""
 
 

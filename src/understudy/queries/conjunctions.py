@@ -24,6 +24,7 @@ from understudy.queries.relaxed import RelaxedQueries
 from understudy.queries.symmetric import Literal, Query, Symmetric
 from understudy.runtime.compiled import kernel
 from understudy.schema import Schema
+from understudy.schema.domain import Domain
 
 # 8,192 rows at a time: the bitmaps of a table of ordinary width stay in the cache
 CHUNK_WORDS = 128
@@ -156,7 +157,7 @@ class Conjunctions(QueryClass, Conjunctive):
         """The same queries one by one, for what fits rows to single queries."""
         return Symmetric(tuple(self.query(i) for i in range(self.size)))
 
-    def fits(self, schema: Schema) -> bool:
+    def fits(self, schema: Domain) -> bool:
         columns, values = self.literals.columns, self.literals.values
         if columns.min() < 0 or columns.max() >= len(schema) or values.min() < 0:
             return False
@@ -174,7 +175,7 @@ class Conjunctions(QueryClass, Conjunctive):
 
     # ------------------------------------------------------------------ words and files
 
-    def describe(self, schema: Schema, index: int) -> str:
+    def describe(self, schema: Domain, index: int) -> str:
         words = (
             f"{schema.names[x.column]} {'=' if x.holds else '!='}"
             f" {schema.columns[x.column].label(x.value)}"
@@ -182,7 +183,7 @@ class Conjunctions(QueryClass, Conjunctive):
         )
         return " and ".join(words)
 
-    def to_dict(self, schema: Schema) -> dict[str, Any]:
+    def to_dict(self, schema: Domain) -> dict[str, Any]:
         every = bool(self.literals.holds.all())
         return {
             "kind": self.kind,
@@ -193,7 +194,7 @@ class Conjunctions(QueryClass, Conjunctive):
         }
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any], schema: Schema) -> Conjunctions:
+    def from_dict(cls, data: dict[str, Any], schema: Domain) -> Conjunctions:
         k = data["literals"]
         columns, values = (np.asarray(data[name]) for name in ("columns", "values"))
         holds = (
@@ -227,7 +228,7 @@ class Conjunctions(QueryClass, Conjunctive):
         return made
 
     @classmethod
-    def examples(cls, schema: Schema, rng: np.random.Generator) -> Iterator[Conjunctions]:
+    def examples(cls, schema: Domain, rng: np.random.Generator) -> Iterator[Conjunctions]:
         for k in (1, 2, 3):
             columns = rng.integers(len(schema), size=(7, k))
             values = rng.integers(np.asarray(schema.shape)[columns])

@@ -23,7 +23,7 @@ from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.marginal import ALWAYS, Marginal
 from understudy.queries.symmetric import Literal, Query, all_of, check_fits, literals_fit
-from understudy.schema import Schema
+from understudy.schema.domain import Domain
 
 MOST_LITERALS = 22  # 4 million conjunctions; a selection compares as many negations
 
@@ -35,6 +35,7 @@ class AllConjunctions(QueryClass):
 
     Examples:
         >>> from understudy.counting.tally import CodedRows
+        >>> from understudy.schema import Schema
         >>> batch = AllConjunctions.of(Schema.from_domain({"a": 2, "b": 2}), ["a", "b"])
         >>> batch.counts(CodedRows(np.array([[1, 1], [1, 0], [0, 0]]), (2, 2))).dense()  # all, a, b, a and b
         array([3, 2, 1, 1])
@@ -67,7 +68,7 @@ class AllConjunctions(QueryClass):
             )
 
     @classmethod
-    def of(cls, schema: Schema, names: Sequence[str]) -> AllConjunctions:
+    def of(cls, schema: Domain, names: Sequence[str]) -> AllConjunctions:
         """One literal a column: it takes the last of its ordinary values, which is 1 of 0 and 1,
         and true of a boolean column.
         """
@@ -125,7 +126,7 @@ class AllConjunctions(QueryClass):
         literals = self.chosen(index)
         return all_of(*literals) if literals else ALWAYS
 
-    def fits(self, schema: Schema) -> bool:
+    def fits(self, schema: Domain) -> bool:
         return literals_fit(self.literals, schema)
 
     def l2_squared(self, neighbours: Neighbours) -> int:
@@ -144,21 +145,21 @@ class AllConjunctions(QueryClass):
 
     # ------------------------------------------------------------------ words and files
 
-    def describe(self, schema: Schema, index: int) -> str:
+    def describe(self, schema: Domain, index: int) -> str:
         words = (
             f"{schema.names[x.column]} = {schema.columns[x.column].label(x.value)}"
             for x in self.chosen(index)
         )
         return " and ".join(words) or "all rows"
 
-    def to_dict(self, schema: Schema) -> dict[str, Any]:
+    def to_dict(self, schema: Domain) -> dict[str, Any]:
         return {
             "kind": self.kind,
             "literals": [[schema.names[x.column], x.value] for x in self.literals],
         }
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any], schema: Schema) -> AllConjunctions:
+    def from_dict(cls, data: dict[str, Any], schema: Domain) -> AllConjunctions:
         made = cls(
             tuple(Literal(schema.position(name), int(value)) for name, value in data["literals"])
         )
@@ -166,7 +167,7 @@ class AllConjunctions(QueryClass):
         return made
 
     @classmethod
-    def examples(cls, schema: Schema, rng: np.random.Generator) -> Iterator[AllConjunctions]:
+    def examples(cls, schema: Domain, rng: np.random.Generator) -> Iterator[AllConjunctions]:
         for k in range(1, min(len(schema), 4) + 1):
             yield cls.of(schema, [schema.names[i] for i in rng.permutation(len(schema))[:k]])
         every = [

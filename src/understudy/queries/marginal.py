@@ -15,7 +15,7 @@ from understudy.errors import WorkloadError
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.relaxed import RelaxedTable
 from understudy.queries.symmetric import Literal, Query, all_of
-from understudy.schema import Schema
+from understudy.schema.domain import Domain
 
 ALWAYS = Query((Literal(0, 0),), (1, 1))  # the only cell of the marginal of no columns: every row
 
@@ -41,7 +41,7 @@ class Marginal(QueryClass):
             raise WorkloadError("The columns and sizes of a marginal are whole numbers.") from None
 
     @classmethod
-    def of(cls, schema: Schema, names: Sequence[str]) -> Marginal:
+    def of(cls, schema: Domain, names: Sequence[str]) -> Marginal:
         """The marginal of named columns, kept in the order given."""
         if isinstance(names, str) or not isinstance(names, Iterable):
             raise WorkloadError("The columns of a marginal are a list of names.")
@@ -59,7 +59,7 @@ class Marginal(QueryClass):
     def columns(self) -> tuple[int, ...]:
         return tuple(sorted(self.positions))
 
-    def names(self, schema: Schema) -> tuple[str, ...]:
+    def names(self, schema: Domain) -> tuple[str, ...]:
         return tuple(schema.names[p] for p in self.positions)
 
     def counts(self, table: Verbs) -> Counts:
@@ -73,7 +73,7 @@ class Marginal(QueryClass):
     def around(self, index: int) -> Marginal:
         return self  # all cells cost twice one cell at most
 
-    def fits(self, schema: Schema) -> bool:
+    def fits(self, schema: Domain) -> bool:
         inside = all(0 <= position < len(schema) for position in self.positions)
         return (
             inside
@@ -101,22 +101,22 @@ class Marginal(QueryClass):
         """The codes of one cell."""
         return tuple(int(i) for i in np.unravel_index(index, self.shape)) if self.shape else ()
 
-    def describe(self, schema: Schema, index: int) -> str:
+    def describe(self, schema: Domain, index: int) -> str:
         parts = (
             f"{schema.names[p]} = {schema.columns[p].label(code)}"
             for p, code in zip(self.positions, self.cell(index), strict=True)
         )
         return " and ".join(parts) or "all rows"
 
-    def to_dict(self, schema: Schema) -> dict[str, Any]:
+    def to_dict(self, schema: Domain) -> dict[str, Any]:
         return {"kind": self.kind, "columns": list(self.names(schema))}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any], schema: Schema) -> Marginal:
+    def from_dict(cls, data: dict[str, Any], schema: Domain) -> Marginal:
         return cls.of(schema, data["columns"])
 
     @classmethod
-    def examples(cls, schema: Schema, rng: np.random.Generator) -> Iterator[Marginal]:
+    def examples(cls, schema: Domain, rng: np.random.Generator) -> Iterator[Marginal]:
         for k in range(min(len(schema), 3) + 1):
             chosen = rng.permutation(len(schema))[:k]
             yield cls.of(schema, [schema.names[i] for i in chosen])

@@ -22,7 +22,7 @@ from understudy.errors import WorkloadError, shown
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.relaxed import Factor, RelaxedQueries
 from understudy.runtime.compiled import kernel
-from understudy.schema import Schema
+from understudy.schema.domain import Domain
 
 
 @dataclass(frozen=True)
@@ -209,13 +209,13 @@ class Symmetric(QueryClass):
     def _relaxed(self) -> RelaxedQueries:
         return RelaxedQueries([(query.factors(), query.table) for query in self.queries])
 
-    def fits(self, schema: Schema) -> bool:
+    def fits(self, schema: Domain) -> bool:
         return all(literals_fit(query.literals, schema) for query in self.queries)
 
     def l2_squared(self, neighbours: Neighbours) -> int:
         return self.size  # every query may change by one, under either relation
 
-    def describe(self, schema: Schema, index: int) -> str:
+    def describe(self, schema: Domain, index: int) -> str:
         query = self.queries[index]
         words = [
             f"{schema.names[x.column]} {'=' if x.holds else '!='}"
@@ -225,7 +225,7 @@ class Symmetric(QueryClass):
         counts = [str(i) for i, bit in enumerate(query.table) if bit]
         return f"{' or '.join(counts) or 'none'} of ({', '.join(words)})"
 
-    def to_dict(self, schema: Schema) -> dict[str, Any]:
+    def to_dict(self, schema: Domain) -> dict[str, Any]:
         def plain(query: Query) -> dict[str, Any]:
             return {
                 "literals": [[schema.names[x.column], x.value, x.holds] for x in query.literals],
@@ -235,7 +235,7 @@ class Symmetric(QueryClass):
         return {"kind": self.kind, "queries": [plain(query) for query in self.queries]}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any], schema: Schema) -> Symmetric:
+    def from_dict(cls, data: dict[str, Any], schema: Domain) -> Symmetric:
         def read(plain: Mapping[str, Any]) -> Query:
             literals = tuple(
                 Literal(schema.position(name), int(value), bool(holds))
@@ -246,7 +246,7 @@ class Symmetric(QueryClass):
         return cls(tuple(read(plain) for plain in data["queries"]))
 
     @classmethod
-    def examples(cls, schema: Schema, rng: np.random.Generator) -> Iterator[Symmetric]:
+    def examples(cls, schema: Domain, rng: np.random.Generator) -> Iterator[Symmetric]:
         def literals(k: int) -> list[Literal]:
             columns = rng.choice(len(schema), k, replace=len(schema) < k)
             return [
@@ -284,21 +284,21 @@ def _tally(
     return total
 
 
-def check_fits(query: Query, schema: Schema) -> Query:
+def check_fits(query: Query, schema: Domain) -> Query:
     """The query itself, or a refusal if it names a column or a code that the schema does not have."""
     if not literals_fit(query.literals, schema):
         raise WorkloadError("A query names a column or value that the schema does not have.")
     return query
 
 
-def literals_fit(literals: Sequence[Literal], schema: Schema) -> bool:
+def literals_fit(literals: Sequence[Literal], schema: Domain) -> bool:
     """Whether the schema has every column and code that literals name."""
     return all(
         0 <= x.column < len(schema) and 0 <= x.value < schema.shape[x.column] for x in literals
     )
 
 
-def read_query(spec: Any, schema: Schema) -> Query:
+def read_query(spec: Any, schema: Domain) -> Query:
     """A query as people write it in a YAML file; see :mod:`understudy.queries.workload`."""
     if not isinstance(spec, Mapping):
         raise WorkloadError("Each query must be a mapping such as {all_of: {sex: F, age: 30}}.")
@@ -329,7 +329,7 @@ def read_query(spec: Any, schema: Schema) -> Query:
     return shapes[name](*literals)
 
 
-def _read_literals(body: Any, schema: Schema) -> Sequence[Literal]:
+def _read_literals(body: Any, schema: Domain) -> Sequence[Literal]:
     """``{column: value, ...}`` or ``[{column: value}, {column: {not: value}}, ...]``."""
     items: list[tuple[Any, Any]] = []
     for mapping in (

@@ -28,7 +28,7 @@ def open_source(table: Any, schema: Schema) -> Source:
     if isinstance(table, (str, Path)):
         from understudy.sources.delimited import DelimitedSource
         from understudy.sources.duckdb import DuckDBSource
-        from understudy.sources.files import expand
+        from understudy.sources.paths import expand
 
         files = expand(table)
         for kind in (DelimitedSource, DuckDBSource):

@@ -4,7 +4,6 @@ another.
 
 from __future__ import annotations
 
-import glob
 import os
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from understudy.errors import SourceError
 from understudy.schema import Schema
 from understudy.schema.cells import Cells, read_cells
 from understudy.sources.base import CellSource
+from understudy.sources.paths import expand
 
 MOVED = (
     "A name of the table leads to another file than it did at first; give the file itself, or leave"
@@ -89,21 +89,3 @@ class FileSource(CellSource):
     def _cells(self, columns: tuple[int, ...]) -> Iterator[list[Cells]]:
         for arrays in self._arrays(columns):
             yield [read_cells(array) for array in arrays]
-
-
-def expand(path: str | Path) -> list[str]:
-    """The files that a path or glob names."""
-    text = str(path)
-    files = (
-        sorted(glob.glob(text, recursive=True))
-        if glob.has_magic(text) and not os.path.exists(text)
-        else [text]
-    )
-    files = [file for file in files if not os.path.isdir(file)] if len(files) != 1 else files
-    if not files or not all(os.path.exists(file) for file in files):
-        raise SourceError(f"There is no file {text!r}; check the path.")
-    if any(os.path.isdir(file) for file in files):
-        raise SourceError(
-            f"{text!r} is a folder; give a file or a glob such as {text.rstrip('/')}/*.parquet."
-        )
-    return files

@@ -30,7 +30,7 @@ from understudy.privacy.ledger.ledger import (
 from understudy.privacy.ledger.locking import holding
 from understudy.privacy.ledger.registry import FileId, Known, Registry, Say, known_in, opened
 from understudy.queries.base import Neighbours
-from understudy.sources.files import expand
+from understudy.sources.paths import expand
 
 Places = dict[Path, list[FileId]]  # ledgers, and the files that each is for
 DOUBT = (
