@@ -17,10 +17,12 @@ from bench.tables import paths
 from understudy.errors import NotSupported
 from understudy.learning.learn import learn
 from understudy.learning.learned import Learned
-from understudy.privacy.argmin import Labelled, NoiseOn, Perturbation, solve
+from understudy.privacy.labelled import Labelled
+from understudy.privacy.learners import Rule, Tilted, certified
 from understudy.privacy.noise.samplers import Noise
-from understudy.rules.base import Rule, RuleClass
-from understudy.rules.certifiers import Cpsat, Tilted, certified
+from understudy.privacy.perturbation import NoiseOn, Perturbation, solve
+from understudy.rules.base import RuleClass
+from understudy.rules.certifiers import Cpsat
 from understudy.rules.classes import rule_class
 from understudy.rules.counting import counting_of
 

@@ -26,7 +26,15 @@ from understudy.errors import BudgetRefused, InputError, UnderstudyError
 from understudy.game.loop import Played
 from understudy.mechanisms.about import meanings
 from understudy.mechanisms.base import Brief, Mechanism
-from understudy.privacy import Budget, FileLedger, Measurement, Meter, ProcessLedger
+from understudy.privacy import (
+    Budget,
+    FileLedger,
+    Measure,
+    Measurement,
+    Meter,
+    ProcessLedger,
+    ReleaseTotal,
+)
 from understudy.privacy.accounting.accountant import total_cost
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.relaxed import Chances
@@ -117,7 +125,7 @@ def _play(
         label="check",
     )
     if neighbours is Neighbours.ADD_REMOVE_ONE:
-        meter.release_total(rho=meter.left / 50)
+        meter.ask(ReleaseTotal(rho=meter.left / 50))
     return mechanism.play(brief, meter, np.random.default_rng(0), NoWatcher()), meter
 
 
@@ -359,7 +367,7 @@ def check_refuses_overspending(meter: Meter) -> None:
     """Raise AssertionError unless a meter refuses one unit too much and charges nothing for it."""
     before = meter.events
     try:
-        meter.measure(marginals(SMALL, k=1).parts[0], rho=meter.left * 2 + 1)
+        meter.ask(Measure(parts=[marginals(SMALL, k=1).parts[0]], rho=meter.left * 2 + 1))[0]
     except BudgetRefused:
         assert meter.events == before, "a refused charge was recorded"
         return

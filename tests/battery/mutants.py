@@ -30,11 +30,23 @@ def mutant(what: str, file: str, *changes: tuple[str, str], tests: str) -> Mutan
     return Mutant(what, file, changes, tuple(f"tests/{test}" for test in tests.split()))
 
 
-METER, NOISE, LEDGER, ARGMIN = (
+METER, NOISE, LEDGER = (
     "privacy/meter.py",
     "privacy/noise/samplers.py",
     "privacy/ledger/ledger.py",
-    "privacy/argmin.py",
+)
+MEASURE, SELECT, SELECT_MARGINAL, CERTIFY = (
+    "privacy/verbs/measure.py",
+    "privacy/verbs/select.py",
+    "privacy/verbs/select_marginal.py",
+    "privacy/verbs/certify.py",
+)
+DISCRIMINATE, RESAMPLE, SOFT_ARGMIN, MISTAKES, BLOCKS = (
+    "privacy/verbs/discriminate.py",
+    "privacy/verbs/resample.py",
+    "privacy/verbs/soft_argmin.py",
+    "privacy/verbs/mistakes.py",
+    "privacy/verbs/blocks.py",
 )
 CHAIN, TABLE = "privacy/ledger/chain.py", "privacy/ledger/table_ledger.py"
 
@@ -42,44 +54,44 @@ MUTANTS = [
     # ------------------------------------------------------------------ too little noise
     mutant(
         "half the noise on measured counts",
-        METER,
+        MEASURE,
         (
-            "return Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma), sigma)",
-            "return Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma) // 2, sigma)",
+            "return Measurement(part, counts.dense() + noise.gaussian(counts.cells, sigma), sigma)",
+            "return Measurement(part, counts.dense() + noise.gaussian(counts.cells, sigma) // 2, sigma)",
         ),
         tests="privacy/test_meter.py::test_measurements_are_unbiased_and_have_their_sigma",
     ),
     mutant(
         "a tenth less noise on measured counts",
-        METER,
+        MEASURE,
         (
-            "return Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma), sigma)",
-            "return Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma * 9 / 10), sigma)",
+            "return Measurement(part, counts.dense() + noise.gaussian(counts.cells, sigma), sigma)",
+            "return Measurement(part, counts.dense() + noise.gaussian(counts.cells, sigma * 9 / 10), sigma)",
         ),
         tests="privacy/test_meter.py battery/test_audit.py",
     ),
     mutant(
         "noise only on cells that somebody is in",
-        METER,
+        MEASURE,
         (
-            "return Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma), sigma)",
-            "return Measurement(part, counts.dense() + (counts.dense() > 0) * self._noise.gaussian(part.size, sigma), sigma)",
+            "return Measurement(part, counts.dense() + noise.gaussian(counts.cells, sigma), sigma)",
+            "return Measurement(part, counts.dense() + (counts.dense() > 0) * noise.gaussian(counts.cells, sigma), sigma)",
         ),
         tests="privacy/test_meter.py battery/test_audit.py",
     ),
     mutant(
         "one draw of noise for all cells",
-        METER,
+        MEASURE,
         (
-            "return Measurement(part, counts.dense() + self._noise.gaussian(part.size, sigma), sigma)",
-            "return Measurement(part, counts.dense() + self._noise.gaussian(1, sigma), sigma)",
+            "return Measurement(part, counts.dense() + noise.gaussian(counts.cells, sigma), sigma)",
+            "return Measurement(part, counts.dense() + noise.gaussian(1, sigma), sigma)",
         ),
         tests="privacy/test_meter.py battery/test_audit.py",
     ),
     mutant(
         "a certificate without noise",
-        METER,
-        ("noisy = int(found.max()) + int(self._noise.gaussian(1, sigma)[0])", "noisy = int(found.max())"),
+        CERTIFY,
+        ("noisy = int(found.max()) + int(noise.gaussian(1, sigma)[0])", "noisy = int(found.max())"),
         tests="privacy/test_meter.py battery/test_audit.py",
     ),
     mutant(
@@ -130,7 +142,7 @@ MUTANTS = [
     ),
     mutant(
         "a measurement charged for twice the variance that is drawn",
-        METER,
+        MEASURE,
         (
             'ev.DiscreteGaussian(what=f"measure {name_of(part)}", sigma_squared=sigma**2, l2_squared=l2)',
             'ev.DiscreteGaussian(what=f"measure {name_of(part)}", sigma_squared=2 * sigma**2, l2_squared=l2)',
@@ -151,23 +163,23 @@ MUTANTS = [
     ),
     mutant(
         "a multiplier of scores that the sensitivity forgets",
-        METER,
+        SELECT,
         ("shift = table.log_weight_shift(multiplier)", "shift = table.log_weight_shift(1)"),
-        ("table = ScoreTable.within(rho / draws, multiplier, self._highest(multiplier, signed))",
-         "table = ScoreTable.within(rho / draws, 1, self._highest(multiplier, signed))"),
+        ("table = ScoreTable.within(rho / draws, multiplier, highest(public.rows, multiplier, signed))",
+         "table = ScoreTable.within(rho / draws, 1, highest(public.rows, multiplier, signed))"),
         tests="privacy/test_meter.py",
     ),
     mutant(
         "many draws for the price of one",
-        METER,
-        ('ev.ExponentialDraws(what=f"select {draws} of {sum(p.size for p in parts):,}", log_weight_shift=shift, draws=draws)',
-         'ev.ExponentialDraws(what=f"select {draws} of {sum(p.size for p in parts):,}", log_weight_shift=shift, draws=1)'),
+        SELECT,
+        ('ev.ExponentialDraws(what=f"select {draws} of {candidates:,}", log_weight_shift=shift, draws=draws)',
+         'ev.ExponentialDraws(what=f"select {draws} of {candidates:,}", log_weight_shift=shift, draws=1)'),
         tests="privacy/test_meter.py",
     ),
     mutant(
         "the lightest weight paid for instead of the heaviest",
-        METER,
-        ("sensitivity = max(weights) * score.sensitivity(self.neighbours)", "sensitivity = min(weights) * score.sensitivity(self.neighbours)"),
+        SELECT_MARGINAL,
+        ("sensitivity = max(weights) * score.sensitivity(public.neighbours)", "sensitivity = min(weights) * score.sensitivity(public.neighbours)"),
         tests="privacy/test_meter.py",
     ),
     mutant(
@@ -196,14 +208,14 @@ MUTANTS = [
     ),
     mutant(
         "a discriminator with nothing over what separates it from the true minimum",
-        METER,
-        ("theta + self._noise.gaussian(terms.cells, terms.cover)", "theta"),
+        DISCRIMINATE,
+        ("theta + noise.gaussian(terms.cells, terms.cover)", "theta"),
         tests="privacy/test_logistic.py",
     ),
     mutant(
         "half the noise on a discriminator's objective",
-        METER,
-        ("b = self._noise.gaussian(terms.cells, Fraction(terms.sigma))", "b = self._noise.gaussian(terms.cells, Fraction(terms.sigma)) // 2"),
+        DISCRIMINATE,
+        ("b = noise.gaussian(terms.cells, Fraction(terms.sigma))", "b = noise.gaussian(terms.cells, Fraction(terms.sigma)) // 2"),
         tests="privacy/test_logistic.py",
     ),
     mutant(
@@ -214,26 +226,26 @@ MUTANTS = [
     ),
     mutant(
         "a perturbed optimum without room for ties and both rules",
-        "privacy/argmin.py",
+        "privacy/perturbation.py",
         ("return 2 * self.weight * self.top + 2 * self.gap + 1", "return self.weight * self.top"),
         tests="privacy/test_argmin.py",
     ),
     mutant(
         "a soft optimum twice as sharp as paid for",
-        METER,
+        SOFT_ARGMIN,
         ("kappa = epsilon / (2 * top)", "kappa = epsilon / top"),
         tests="privacy/test_argmin.py",
     ),
     mutant(
         "mistakes of different costs noised as if all cost one",
-        METER,
+        MISTAKES,
         ("scale = top / epsilon", "scale = 1 / epsilon"),
         ('ev.DiscreteLaplace(what="mistakes of a rule", scale=scale, l1=top)', 'ev.DiscreteLaplace(what="mistakes of a rule", scale=scale, l1=1)'),
         tests="privacy/test_argmin.py",
     ),
     mutant(
         "a solver believed without a proof",
-        "privacy/argmin.py",
+        "privacy/perturbation.py",
         ("if solved is not None and certified(problem, solved, noisy.gap) else None", "if solved is not None else None"),
         tests="privacy/test_argmin.py",
     ),
@@ -272,10 +284,8 @@ MUTANTS = [
     mutant(
         "the certificate looks before it pays",
         METER,
-        ('        self._certify.charge(ev.DiscreteGaussian(what="certify", sigma_squared=sigma**2, l2_squared=1))\n'
-         "        found = gaps(self._look(parts), answers, rows=rows, answer_rows=int(released_rows), score=MarginalScore.LARGEST)\n",
-         "        found = gaps(self._look(parts), answers, rows=rows, answer_rows=int(released_rows), score=MarginalScore.LARGEST)\n"
-         '        self._certify.charge(ev.DiscreteGaussian(what="certify", sigma_squared=sigma**2, l2_squared=1))\n'),
+        ("        account.charge(*priced.events)\n",
+         "        _ = kind.name == 'certify' and self._look(priced.reads)\n        account.charge(*priced.events)\n"),
         tests="privacy/test_meter.py",
     ),
     mutant(
@@ -349,24 +359,24 @@ MUTANTS = [
         "the exact number of rows under add-remove-one",
         METER,
         ("self._rows, self._rows_sigma = max(1, int(found.counts[0])), found.sigma",
-         "self._rows, self._rows_sigma = max(1, int(self._exact[EVERYBODY].values[0])), found.sigma"),
+         "self._rows, self._rows_sigma = max(1, int(self._exact[priced.reads[0].part].values[0])), found.sigma"),
         tests="privacy/test_meter.py",
     ),
     mutant(
         "whatever a source says when it breaks is passed on",
-        METER,
+        "privacy/looking.py",
         ("    except BaseException:  # a panic of a library in Rust is no Exception\n        sentence = UNREADABLE\n", ""),
         tests="privacy/test_meter.py",
     ),
     mutant(
         "what a panic says is passed on",
-        METER,
+        "privacy/looking.py",
         ("    except BaseException:  # a panic of a library", "    except Exception:  # a panic of a library"),
         tests="privacy/test_meter.py",
     ),
     mutant(
         "an interruption carries along what went wrong before it",
-        METER,
+        "privacy/looking.py",
         ("        stop.__cause__ = stop.__context__ = None  # what went wrong just before may quote a cell\n", ""),
         tests="privacy/test_meter.py",
     ),
@@ -403,9 +413,9 @@ MUTANTS = [
     mutant(
         "a mechanism that stops when the exact error is small",
         "game/players/measuring.py",
-        ("        return [self._meter.measure(self._parts[index], rho=self._measure)]",
+        ("        return self._meter.ask(Measure(parts=[self._parts[index]], rho=self._measure))",
          "        if self._meter._look([self._parts[index]])[0].values.max() < 5:\n            return []\n"
-         "        return [self._meter.measure(self._parts[index], rho=self._measure)]"),
+         "        return self._meter.ask(Measure(parts=[self._parts[index]], rho=self._measure))"),
         tests="battery/test_conformance.py::test_nobody_goes_around_the_meter",
     ),
     mutant(
@@ -449,13 +459,13 @@ MUTANTS = [
     # ------------------------------------------------------------------ what readers planted and no test noticed
     mutant(
         "half the noise on the count of blocks that passed",
-        ARGMIN,
+        BLOCKS,
         ("noise.laplace(1, 1 / plan.inner)[0]", "noise.laplace(1, 1 / (2 * plan.inner))[0]"),
         tests="privacy/test_argmin.py::test_the_exact_law_of_blocks_is_that_of_its_definition",
     ),
     mutant(
         "rows of blocks turned around instead of shuffled",
-        ARGMIN,
+        BLOCKS,
         ("    for i in range(len(order) - 1, 0, -1):  # Fisher and Yates\n"
          "        j = noise.below(i + 1)\n"
          "        order[i], order[j] = order[j], order[i]\n",
@@ -464,26 +474,26 @@ MUTANTS = [
     ),
     mutant(
         "a shuffle that leaves no row where it was",
-        ARGMIN,
+        BLOCKS,
         ("j = noise.below(i + 1)", "j = noise.below(i)"),
         tests="privacy/test_argmin.py::test_the_exact_law_of_blocks_is_that_of_its_definition",
     ),
     mutant(
         "a threshold for blocks that is one scale too low",
-        ARGMIN,
+        BLOCKS,
         ("return (1 + log_up(1 / self.inner_delta)) / self.inner", "return log_up(1 / self.inner_delta) / self.inner"),
         tests="privacy/test_argmin.py::test_totals_of_a_plan_stay_inside_the_promise",
     ),
     mutant(
         "every run of a block at the whole epsilon",
-        METER,
+        BLOCKS,
         ("perturbation(task, of, plan.run_epsilon,", "perturbation(task, of, plan.epsilon,"),
         tests="privacy/test_argmin.py::test_blocks_are_charged_for_the_plan_and_run_at_what_it_says",
     ),
     mutant(
         "blocks charged the delta of their count alone",
-        METER,
-        ("epsilon=plan.epsilon, delta=plan.delta))", "epsilon=plan.epsilon, delta=plan.inner_delta))"),
+        BLOCKS,
+        ("epsilon=plan.epsilon, delta=plan.delta),)", "epsilon=plan.epsilon, delta=plan.inner_delta),)"),
         tests="privacy/test_argmin.py::test_blocks_are_charged_for_the_plan_and_run_at_what_it_says",
     ),
     mutant(
@@ -512,57 +522,56 @@ MUTANTS = [
     ),
     mutant(
         "a threshold that depends on how many cells are occupied",
-        METER,
-        ("threshold = threshold_for(part.size, sigma, kept)",
-         "threshold = threshold_for(part.size - int(np.count_nonzero(counts.values)), sigma, kept)"),
+        MEASURE,
+        ("threshold = threshold_for(counts.cells, sigma, kept)",
+         "threshold = threshold_for(counts.cells - int(np.count_nonzero(counts.values)), sigma, kept)"),
         tests="privacy/test_wide.py::test_the_threshold_is_the_same_however_many_cells_are_occupied",
     ),
     mutant(
         "soft_argmin looks before it pays",
         METER,
-        ("        self._play.charge(ev.ExponentialDraws(what=what, log_weight_shift=epsilon / 2, draws=1))\n"
-         "        rows = self._labelled(task)\n",
-         "        rows = self._labelled(task)\n"
-         "        self._play.charge(ev.ExponentialDraws(what=what, log_weight_shift=epsilon / 2, draws=1))\n"),
+        ("        account.charge(*priced.events)\n",
+         "        _ = kind.name == 'soft_argmin' and self._look(priced.reads)\n        account.charge(*priced.events)\n"),
         tests="privacy/test_meter.py::test_every_verb_charges_before_it_looks",
     ),
     mutant(
         "mistakes looks before it pays",
         METER,
-        ('        self._play.charge(ev.DiscreteLaplace(what="mistakes of a rule", scale=scale, l1=top))\n'
-         "        rows = self._labelled(task)\n",
-         "        rows = self._labelled(task)\n"
-         '        self._play.charge(ev.DiscreteLaplace(what="mistakes of a rule", scale=scale, l1=top))\n'),
+        ("        account.charge(*priced.events)\n",
+         "        _ = kind.name == 'mistakes' and self._look(priced.reads)\n        account.charge(*priced.events)\n"),
         tests="privacy/test_meter.py::test_every_verb_charges_before_it_looks",
     ),
     mutant(
         "argmin looks before it pays",
         METER,
-        ("        self._play.charge(noisy.event(", "        self._labelled(task)\n        self._play.charge(noisy.event("),
+        ("        account.charge(*priced.events)\n",
+         "        _ = kind.name == 'argmin' and self._look(priced.reads)\n        account.charge(*priced.events)\n"),
         tests="privacy/test_meter.py::test_every_verb_charges_before_it_looks",
     ),
     mutant(
         "argmin_in_blocks looks before it pays",
         METER,
-        ("        self._play.charge(ev.ApproximateDP(what=what,", "        self._labelled(task)\n        self._play.charge(ev.ApproximateDP(what=what,"),
+        ("        account.charge(*priced.events)\n",
+         "        _ = kind.name == 'argmin_in_blocks' and self._look(priced.reads)\n        account.charge(*priced.events)\n"),
         tests="privacy/test_meter.py::test_every_verb_charges_before_it_looks",
     ),
     mutant(
         "resample looks before it pays",
         METER,
-        ("        self._play.charge(resampling(", "        self._look(parts)\n        self._play.charge(resampling("),
+        ("        account.charge(*priced.events)\n",
+         "        _ = kind.name == 'resample' and self._look(priced.reads)\n        account.charge(*priced.events)\n"),
         tests="privacy/test_meter.py::test_no_verb_looks_at_what_it_cannot_pay_for",
     ),
     mutant(
         "a certificate that skips the last batch",
-        METER,
+        CERTIFY,
         ("noisy = int(found.max()) + int", "noisy = int(found[: max(1, len(found) - 1)].max()) + int"),
         tests="privacy/test_meter.py::test_a_certificate_covers_every_batch_wherever_the_worst_is",
     ),
     mutant(
         "kept queries charged for one record less than there are",
-        METER,
-        ("rows=rows, records=records, of=candidates))", "rows=rows, records=max(1, records - 1), of=candidates))"),
+        RESAMPLE,
+        ("rows=rows, records=records, of=candidates,", "rows=rows, records=max(1, records - 1), of=candidates,"),
         tests="privacy/test_resampling.py::test_where_nothing_is_kept_the_exact_law_meets_the_charge_for_so_many_records",
     ),
     mutant(
@@ -634,20 +643,20 @@ MUTANTS = [
     ),
     mutant(
         "as much for each draw of a query as was asked for all",
-        METER,
+        SELECT,
         ("ScoreTable.within(rho / draws, multiplier,", "ScoreTable.within(rho, multiplier,"),
         tests="privacy/test_meter.py::test_a_verb_costs_what_was_asked_and_no_more",
     ),
     mutant(
         "as much for each draw of a marginal as was asked for all",
-        METER,
+        SELECT_MARGINAL,
         ("ScoreTable.within(rho / draws, sensitivity,", "ScoreTable.within(rho, sensitivity,"),
         tests="privacy/test_meter.py::test_a_verb_costs_what_was_asked_and_no_more",
     ),
     mutant(
         "a soft optimum for the cheapest mistake",
-        METER,
-        ("counting, top = counting_of(of), max(task.costs)", "counting, top = counting_of(of), min(task.costs)"),
+        SOFT_ARGMIN,
+        ("costs, top = asked.task.costs, max(asked.task.costs)", "costs, top = asked.task.costs, min(asked.task.costs)"),
         tests="privacy/test_meter.py::test_exact_law[soft_argmin,_costs_apart,_replace-one]",
     ),
     mutant(
@@ -658,8 +667,8 @@ MUTANTS = [
     ),
     mutant(
         "one coin for all slots",
-        METER,
-        ("            kept.append(self._noise.bernoulli_exp(", "            kept.append(kept[0] if kept else self._noise.bernoulli_exp("),
+        RESAMPLE,
+        ("            kept.append(noise.bernoulli_exp(", "            kept.append(kept[0] if kept else noise.bernoulli_exp("),
         tests="privacy/test_resampling.py::test_slots_are_kept_or_replaced_each_by_itself",
     ),
     mutant(
@@ -670,8 +679,8 @@ MUTANTS = [
     ),
     mutant(
         "a discriminator under a private number of rows",
-        METER,
-        ('        if self.neighbours is not Neighbours.REPLACE_ONE:\n            raise NotSupported("A discriminator',
+        DISCRIMINATE,
+        ('        if public.neighbours is not Neighbours.REPLACE_ONE:\n            raise NotSupported("A discriminator',
          '        if False:\n            raise NotSupported("A discriminator'),
         tests="privacy/test_logistic.py",
     ),
@@ -685,7 +694,7 @@ MUTANTS = [
         "exact counts that every meter shares",
         METER,
         ("self._exact: dict[QueryClass, Counts] = {}", "self._exact: dict[QueryClass, Counts] = EXACT"),
-        ("EVERYBODY = Marginal((), ())", "EVERYBODY = Marginal((), ())\nEXACT: dict[QueryClass, Counts] = {}"),
+        ("@dataclass\nclass Account:", "EXACT: dict[QueryClass, Counts] = {}\n\n\n@dataclass\nclass Account:"),
         tests="privacy/test_meter.py::test_exact_law[measure_all,_replace-one]",
     ),
     mutant(
@@ -693,6 +702,73 @@ MUTANTS = [
         METER,
         ("        self._exact.clear()\n", ""),
         tests="privacy/test_meter.py::test_a_meter_tells_nothing_by_itself",
+    ),
+    # ------------------------------------------------------------------ the closed room
+    mutant(
+        "a verb that says it equals one of the list is served",
+        METER,
+        ("if not any(kind is one for one in VERBS):", "if not any(kind == one for one in VERBS):"),
+        tests="privacy/test_closed_room.py::test_a_verb_of_somebody_elses_is_refused_before_a_charge",
+    ),
+    mutant(
+        "a subclass of a verb is served",
+        METER,
+        ("if not any(kind is one for one in VERBS):", "if not any(issubclass(kind, one) for one in VERBS):"),
+        tests="privacy/test_closed_room.py",
+    ),
+    mutant(
+        "a subclass of a trusted type is let in",
+        "privacy/trusted.py",
+        ("if vars(sys.modules.get(module, object)).get(own) is kind:", "if issubclass(kind, vars(sys.modules.get(module, object)).get(own) or ()):"),
+        tests="privacy/test_closed_room.py",
+    ),
+    mutant(
+        "a type is trusted by the name that it gives itself",
+        "privacy/trusted.py",
+        ("if vars(sys.modules.get(module, object)).get(own) is kind:", "if f'{kind.__module__}.{kind.__qualname__}' == name:"),
+        tests="privacy/test_closed_room.py",
+    ),
+    mutant(
+        "what is let in is not copied",
+        "privacy/trusted.py",
+        ("    given = {one.name: getattr(thing, one.name) for one in fields(kind)}\n", "    return thing\n    given = {one.name: getattr(thing, one.name) for one in fields(kind)}\n"),
+        tests="privacy/test_closed_room.py",
+    ),
+    mutant(
+        "columns of a marginal that may change after it was priced",
+        METER,
+        ("            return Marginal(part.positions, part.shape)\n", "            return part\n"),
+        tests="privacy/test_closed_room.py",
+    ),
+    mutant(
+        "a batch that is taken as it is, with whatever hangs on it",
+        "privacy/trusted.py",
+        ("made: QueryClass = _rebuilt(part)", "made: QueryClass = part"),
+        tests="privacy/test_closed_room.py",
+    ),
+    mutant(
+        "noise stretched over more counts than it was drawn for",
+        METER,
+        (" or not all(is_table(counts) for counts in exact)", ""),
+        tests="privacy/test_closed_room.py",
+    ),
+    mutant(
+        "numbers of NumPy kept inside a fraction",
+        "privacy/requests.py",
+        ("return Fraction(int(value.numerator), int(value.denominator))", "return Fraction(value)"),
+        tests="privacy/test_closed_room.py",
+    ),
+    mutant(
+        "numbers of cells that may change after they were checked",
+        "privacy/requests.py",
+        ("None if one.keys is None else np.array(one.keys)", "one.keys"),
+        tests="privacy/test_closed_room.py",
+    ),
+    mutant(
+        "a plan of blocks that is believed",
+        BLOCKS,
+        ("            if given == plan:\n                return plan\n", "            return given\n"),
+        tests="privacy/test_closed_room.py",
     ),
     # ------------------------------------------------------------------ functions that do nothing
     mutant(

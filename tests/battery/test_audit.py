@@ -28,6 +28,7 @@ from understudy.audit.distributions import (
     laplace_renyi,
     renyi,
 )
+from understudy.audit.hooks import standing_in
 from understudy.audit.laws import ADD, REPLACE, check_law
 from understudy.audit.pairs import PLACED, pairs
 from understudy.audit.plays import UNREPLAYED, Subject, subjects
@@ -49,12 +50,15 @@ from understudy.game.players.measuring import one_way
 from understudy.mechanisms.base import Brief, Mechanism
 from understudy.mechanisms.independent import Independent
 from understudy.mechanisms.mwem import Mwem
-from understudy.privacy import Meter
+from understudy.privacy import Measure, Meter
 from understudy.privacy import meter as meter_room
+from understudy.privacy import verbs as verbs_room
 from understudy.privacy.accounting.accountant import Cost
 from understudy.privacy.accounting.events import DiscreteGaussian
 from understudy.privacy.noise.exponential import ScoreTable
 from understudy.privacy.noise.samplers import Noise
+from understudy.privacy.verbs import measure as measure_room
+from understudy.privacy.verbs import select as select_room
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.sources.memory import MemorySource
@@ -121,12 +125,31 @@ def test_the_plan_covers_every_mechanism_and_verb_and_has_two_hundred_combinatio
             subject.label not in UNREPLAYED
         ) and f"statistical {subject.label}" in full
     assert sum(name.startswith("statistical") for name in full) >= 200
-    verbs = {
-        name for name in vars(Meter) if not name.startswith("_") and callable(getattr(Meter, name))
-    } - {"close"}
+    verbs = {verb.name for verb in verbs_room.VERBS}
     heard = " ".join(full)
     # The law of a discriminator is one of real numbers: tests/privacy/test_logistic.py integrates it.
     assert {verb for verb in verbs if f"law {verb}" not in heard} == {"discriminate"}
+
+
+def test_the_audit_stands_in_by_the_type_of_a_verb_and_leaves_all_as_it_was() -> None:
+    """Each function that a verb's type names, wherever it is named; and nothing in a module."""
+    named = {
+        (verb.__name__, name)
+        for verb in verbs_room.VERBS
+        for name, thing in vars(verb).items()
+        if isinstance(thing, staticmethod)
+    }
+    assert named == {
+        ("Measure", "noisy_above"), ("Select", "draw"), ("SelectMarginal", "draw"),
+        ("Resample", "draw"), ("SoftArgmin", "draw_least"), ("Argmin", "solve"),
+        ("ArgminInBlocks", "plan_blocks"), ("ArgminInBlocks", "solve_in_blocks"),
+    }  # fmt: skip
+    before = {verb: dict(vars(verb)) for verb in verbs_room.VERBS}
+    with pytest.raises(ZeroDivisionError), standing_in(**dict.fromkeys({n for _, n in named}, max)):
+        assert verbs_room.Select.draw is verbs_room.Resample.draw is max
+        assert verbs_room.ArgminInBlocks.plan_blocks is max
+        _ = 1 / 0
+    assert {verb: dict(vars(verb)) for verb in verbs_room.VERBS} == before
 
 
 # ---------------------------------------------------------------------- it has been seen to fail: many draws
@@ -237,7 +260,7 @@ class Chooses(Independent):
     def play(self, brief: Brief, meter: Meter, rng: Any, watcher: Any) -> Played:
         ones = one_way(brief.schema)
         first = ones[-1] if TOLD[0][:, 0].max() == brief.schema.shape[0] - 1 else ones[0]
-        meter.measure(first, rho=meter.left / 10)
+        meter.ask(Measure(parts=[first], rho=meter.left / 10))[0]
         return super().play(brief, meter, rng, watcher)
 
 
@@ -248,7 +271,7 @@ class StopsEarly(Independent):
     def play(self, brief: Brief, meter: Meter, rng: Any, watcher: Any) -> Played:
         played = super().play(brief, meter, rng, watcher)
         if TOLD[0][:, 0].max() == brief.schema.shape[0] - 1:
-            meter.measure(one_way(brief.schema)[0], rho=Fraction(1, 10**6))
+            meter.ask(Measure(parts=[one_way(brief.schema)[0]], rho=Fraction(1, 10**6)))[0]
         return played
 
     def settled(self, brief: Any, budget: Any, rho: Any, rows: Any) -> Any:
@@ -261,7 +284,7 @@ class Spends(Independent):
 
     def play(self, brief: Brief, meter: Meter, rng: Any, watcher: Any) -> Played:
         share = 20 if TOLD[0][:, 0].max() == brief.schema.shape[0] - 1 else 10
-        meter.measure(one_way(brief.schema)[0], rho=meter.left / share)
+        meter.ask(Measure(parts=[one_way(brief.schema)[0]], rho=meter.left / share))[0]
         return super().play(brief, meter, rng, watcher)
 
 
@@ -349,8 +372,8 @@ def test_replays_and_laws_show_an_understated_sensitivity(monkeypatch: pytest.Mo
 def test_replays_and_laws_show_a_score_that_moves_further_than_declared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    honest = Meter._scores
-    monkeypatch.setattr(Meter, "_scores", lambda self, *args: 2 * honest(self, *args))
+    honest = select_room.scored
+    monkeypatch.setattr(select_room, "scored", lambda *args: 2 * honest(*args))
     row = replay(MWEM, REPLACE, 3)
     assert not row.held and "select moved" in row.said
     law = check_law(next(law for law in laws.LAWS if law.subject == "select"), REPLACE)
@@ -409,12 +432,12 @@ def test_replays_and_laws_show_a_selection_that_charges_a_quarter(
 
 
 def test_replays_show_noise_that_depends_on_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Meter._noisy
+    honest = measure_room.noisy
     monkeypatch.setattr(
-        Meter,
-        "_noisy",
-        lambda self, part, counts, sigma, kept: honest(
-            self, part, counts, sigma + int(counts.dense()[-1]), kept
+        measure_room,
+        "noisy",
+        lambda part, counts, sigma, kept, noise: honest(
+            part, counts, sigma + int(counts.dense()[-1]), kept, noise
         ),
     )
     assert not replay(INDEPENDENT, REPLACE, 6).held

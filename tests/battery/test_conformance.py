@@ -34,7 +34,7 @@ from understudy.game.players.measuring import MeasureAll, one_way
 from understudy.mechanisms.base import Brief, available_mechanisms
 from understudy.mechanisms.choose import choose
 from understudy.mechanisms.independent import Independent
-from understudy.privacy import Choice, Measurement, ProcessLedger
+from understudy.privacy import Choice, Measure, Measurement, ProcessLedger
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import query_classes
@@ -113,7 +113,7 @@ class Clinging(Independent):
     def play(self, brief: Any, meter: Any, rng: Any, watcher: Any) -> Played:
         class Looks(Uniform):
             def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
-                meter.measure(Marginal.of(SMALL, ["a"]), rho=Fraction(1, 10**6))
+                meter.ask(Measure(parts=[Marginal.of(SMALL, ["a"])], rho=Fraction(1, 10**6)))[0]
                 return super().rows(count, rng)
 
         return Played(Looks(), super().play(brief, meter, rng, watcher).findings)
@@ -185,10 +185,11 @@ def announced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         def load() -> type[EvenSums]:
             return EvenSums
 
-    monkeypatch.setattr(
-        "understudy.queries.workload.entry_points",
-        lambda group: [Entry] if group == "understudy.queries" else [],
-    )
+    for place in ("understudy.queries.workload", "understudy.privacy.trusted"):
+        monkeypatch.setattr(
+            f"{place}.entry_points",
+            lambda group: [Entry] if group == "understudy.queries" else [],
+        )
     query_classes.cache_clear()
     yield
     query_classes.cache_clear()
@@ -340,6 +341,7 @@ SIDE_DOORS = {
     "synthesis/stands.py": "from understudy import audit",
     "bundle/stands.py": "import importlib\nimportlib.import_module('understudy.audit.watching')",
     "audit/opens.py": "from understudy.sources import open_source",
+    "mechanisms/trusts.py": "def f(source, mine):\n    return make(source, trusts=[mine])",
     "mechanisms/noise.py": "from understudy.privacy.noise.samplers import Noise\nn = Noise()",
 }
 

@@ -59,7 +59,7 @@ from understudy.privacy.ledger import locking, registry, table_ledger
 from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.meter import Meter
 from understudy.queries.base import Neighbours
-from understudy.rules.certifiers import Cpsat
+from understudy.rules import certifiers
 from understudy.runtime import paths
 from understudy.sources.delimited import DelimitedSource
 from understudy.sources.duckdb import DuckDBSource
@@ -763,7 +763,7 @@ def test_a_release_with_a_broken_oracle_costs_the_same_and_is_sound(
 
 @pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_rule_whose_proof_does_not_hold_is_never_released(
-    times: int, tmp_path: Path, battery: Note
+    times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, battery: Note
 ) -> None:
     """The oracle inside the room: every fault, on ``times`` different tables."""
     pytest.importorskip("ortools")
@@ -774,6 +774,7 @@ def test_a_rule_whose_proof_does_not_hold_is_never_released(
         rows = np.column_stack([x, x[:, 0] & x[:, 1]])
         for fault in CERTIFIER_FAULTS if times > 1 else ["killed", "limit", "claims a bad optimum"]:
             command = certifier_with(CERTIFIER_FAULTS[fault], tmp_path)
+            monkeypatch.setattr(certifiers, "COMMAND", command)
             with pytest.raises(NotCertified):
                 learn(
                     rows,
@@ -781,7 +782,7 @@ def test_a_rule_whose_proof_does_not_hold_is_never_released(
                     label="y",
                     epsilon=5,
                     method="rspm",
-                    certifier=Cpsat(command=command),
+                    certifier="cpsat",
                     ledger=ledger,
                 )
             refused += 1

@@ -25,7 +25,7 @@ from understudy.game.loop import Played
 from understudy.game.players.measuring import one_way
 from understudy.game.players.product import Product
 from understudy.mechanisms.base import Brief
-from understudy.privacy import Meter
+from understudy.privacy import Measure, Meter
 from understudy.queries.marginal import Marginal
 from understudy.runtime.watching import Watcher
 
@@ -292,10 +292,10 @@ class Threshold(us.Mechanism):
     def play(
         self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        ways = meter.measure_all(one_way(brief.schema), rho=meter.left / 2)
-        wide = meter.measure(
-            Marginal.of(brief.schema, brief.schema.names), rho=meter.left, kept=300
-        )
+        ways = meter.ask(Measure(parts=one_way(brief.schema), rho=meter.left / 2))
+        wide = meter.ask(
+            Measure(parts=[Marginal.of(brief.schema, brief.schema.names)], rho=meter.left, kept=300)
+        )[0]
         data = Product(brief.schema, meter.rows)
         data.learn(ways)
         return Played(data.result(), (*ways, wide))

@@ -21,7 +21,7 @@ from understudy.game.loop import Played
 from understudy.game.players.measuring import one_way
 from understudy.game.players.product import Product
 from understudy.mechanisms.base import Brief
-from understudy.privacy import Meter
+from understudy.privacy import Measure, Meter
 from understudy.runtime.watching import Watcher
 
 TEMPLATE = Path(report.__file__).parent / "templates/report.html.j2"
@@ -58,8 +58,8 @@ class Named(us.Mechanism):
     def play(
         self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        ways = meter.measure_all(one_way(brief.schema), rho=meter.left / 2)
-        pairs = meter.measure_all(list(brief.workload.marginals), rho=meter.left)
+        ways = meter.ask(Measure(parts=one_way(brief.schema), rho=meter.left / 2))
+        pairs = meter.ask(Measure(parts=list(brief.workload.marginals), rho=meter.left))
         data = Product(brief.schema, meter.rows)
         data.learn(ways)
         return Played(data.result(), (*ways, *pairs), facts={NASTY[6]: NASTY[7]})

@@ -20,6 +20,8 @@ from understudy.bundle.verify import Check
 from understudy.checks import SMALL, small_table
 from understudy.cli import audit as command
 from understudy.cli.main import main
+from understudy.privacy.trusted import HANDED_EXACT_VALUES
+from understudy.privacy.verbs import VERBS
 
 ROW = Row(
     kind="law", subject="measure", relation="replace-one", pair="every neighbour", unit="of the charge",
@@ -84,6 +86,21 @@ def test_no_breach_is_exit_code_0_and_one_line_says_what_that_is_worth(
         result.exit_code == 0
         and "All 1 checks held. That is evidence about this software, not a proof" in result.stdout
     )
+
+
+def test_an_audit_prints_what_the_meter_can_be_asked_and_who_sees_exact_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found(monkeypatch, ROW)
+    said = json.loads(run("--quick", "--json").stdout)
+    assert said["verbs"] == [f"{verb.__module__}.{verb.__qualname__}" for verb in VERBS]
+    assert "understudy.privacy.verbs.measure.Measure" in said["verbs"] and len(VERBS) == 12
+    assert said["handed_exact_values"] == list(HANDED_EXACT_VALUES)
+    assert "understudy.queries.marginal.Marginal" in said["query_classes"]
+    flat = " ".join(run("--quick").stdout.split())
+    assert "can be asked 12 things: ReleaseTotal, Measure," in flat
+    assert "are handed exact values: Attribute, Task, Conjunctions," in flat
+    assert "query classes:" in flat
 
 
 def test_a_mechanism_that_does_not_exist_is_a_sentence() -> None:

@@ -245,7 +245,7 @@ def test_the_wheel_is_the_same_wherever_and_whenever_it_is_built(tmp_path: Path)
     names = zipfile.ZipFile(first).namelist()
     assert {
         "understudy/py.typed",
-        "understudy/privacy/PROOFS.md",
+        "understudy/privacy/proofs/measure.md",
         "understudy/bundle/templates/report.html.j2",
     } <= set(names)
     assert all(

@@ -26,7 +26,17 @@ from understudy.game.players.network import Network, Size, one_thread
 from understudy.mechanisms import generator
 from understudy.mechanisms.base import Brief, Mechanism, make
 from understudy.mechanisms.papers import gan_logistic, querygan
-from understudy.privacy import Budget, Choice, Discriminator, Measurement, Meter, ProcessLedger
+from understudy.privacy import (
+    Budget,
+    Choice,
+    Discriminate,
+    Discriminator,
+    Measure,
+    Measurement,
+    Meter,
+    ProcessLedger,
+    SelectMarginal,
+)
 from understudy.privacy.logistic import Question
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
@@ -231,13 +241,15 @@ def test_released_values_alone_make_the_same_model(
 ) -> None:
     first = played(make(name, QUICK[name]), MemorySource(small_table(), SMALL))
     script = iter(first.findings)
-    monkeypatch.setattr(Meter, "measure", lambda *_, **__: next(script))
-    monkeypatch.setattr(
-        Meter, "measure_all", lambda self, parts, **__: [next(script) for _ in parts]
-    )
-    monkeypatch.setattr(Meter, "select", lambda *_, **__: [next(script)])
-    monkeypatch.setattr(Meter, "select_marginal", lambda *_, **__: [0])
-    monkeypatch.setattr(Meter, "discriminate", lambda *_, **__: next(script))
+
+    def told(self: Meter, verb: Any) -> Any:
+        if isinstance(verb, Measure):
+            return [next(script) for _ in verb.parts]
+        if isinstance(verb, SelectMarginal):
+            return [0]
+        return next(script) if isinstance(verb, Discriminate) else [next(script)]
+
+    monkeypatch.setattr(Meter, "ask", told)
     # another table, the same findings
     again = played(make(name, QUICK[name]), MemorySource(np.zeros((600, 3), np.int32), SMALL))
     for part in WORK:

@@ -34,7 +34,7 @@ from understudy.game.fitting.reconstruction import (
 from understudy.game.players.from_residuals import as_measurement
 from understudy.game.players.rows import RowPlayer
 from understudy.mechanisms.matrix import Matrix, fitted_to, tables_for
-from understudy.privacy import Measurement, Residual
+from understudy.privacy import Measurement, ReleaseTotal, Residual, Residuals
 from understudy.privacy.accounting import events
 from understudy.privacy.accounting.accountant import total_cost
 from understudy.privacy.noise.samplers import Noise
@@ -176,8 +176,8 @@ def estimates(
     found = []
     for _ in range(runs):
         if relation is ADD:
-            meter.release_total(rho=Fraction(1) / (2 * 30**2))
-        residuals = meter.measure_residuals(made.parts, sigmas=made.sigmas)
+            meter.ask(ReleaseTotal(rho=Fraction(1) / (2 * 30**2)))
+        residuals = meter.ask(Residuals(parts=made.parts, sigmas=made.sigmas))
         found.append(
             reconstruct(
                 residuals, made.wanted, total=meter.rows, total_sigma=float(meter.rows_sigma)
@@ -233,7 +233,7 @@ def test_overlapping_tables_agree() -> None:
 
 def test_noise_below_a_table_that_was_not_measured_is_refused() -> None:
     meter = meter_on(small_table(), schema=SMALL)
-    residuals = meter.measure_residuals([Marginal.of(SMALL, ["a", "b"])], sigmas=[Fraction(9)])
+    residuals = meter.ask(Residuals(parts=[Marginal.of(SMALL, ["a", "b"])], sigmas=[Fraction(9)]))
     with pytest.raises(us.ParameterError, match="not measured"):
         reconstruct(residuals, [Marginal.of(SMALL, ["a", "b"])], total=600)
     assert reachable(residuals, WANTED) == []

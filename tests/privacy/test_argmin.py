@@ -40,36 +40,37 @@ from understudy.errors import (
     ReleaseFailed,
 )
 from understudy.learning.learn import learn
-from understudy.privacy import FileLedger, Meter, ProcessLedger
-from understudy.privacy import argmin as room
+from understudy.privacy import (
+    Argmin,
+    ArgminInBlocks,
+    FileLedger,
+    Meter,
+    Mistakes,
+    ProcessLedger,
+    SoftArgmin,
+)
 from understudy.privacy.accounting.accountant import Cost, total_cost
 from understudy.privacy.accounting.events import ApproximateDP, ExponentialDraws, PerturbedArgmin
-from understudy.privacy.argmin import (
+from understudy.privacy.labelled import Labelled
+from understudy.privacy.learners import Certifier, Points, Rule, Rules, Solved, Tilted, certified
+from understudy.privacy.noise.samplers import Noise
+from understudy.privacy.noise.softmin import draw_least, settled
+from understudy.privacy.perturbation import NoiseOn, Perturbation, perturbation, solve
+from understudy.privacy.verbs import blocks
+from understudy.privacy.verbs.blocks import (
     BlockPlan,
-    NoiseOn,
-    Perturbation,
-    perturbation,
     plan_blocks,
+    solve_in_blocks,
     total_delta,
     total_epsilon,
 )
-from understudy.privacy.noise.samplers import Noise
-from understudy.privacy.noise.softmin import draw_least, settled
 from understudy.queries.attribute import Attribute
 from understudy.queries.base import Neighbours
-from understudy.rules import prsma
-from understudy.rules.base import Points, Program, Rule, RuleClass
-from understudy.rules.certifiers import (
-    Certifier,
-    Counted,
-    Cpsat,
-    Listing,
-    Solved,
-    Tilted,
-    certified,
-    certifier_of,
-)
+from understudy.rules import certifiers, prsma
+from understudy.rules.base import Program, RuleClass
+from understudy.rules.certifiers import Counted, Cpsat, Listing, certifier_of
 from understudy.rules.conjunctions import Conjunctions
+from understudy.rules.counting import counting_of
 from understudy.rules.lists import DecisionLists
 from understudy.rules.parities import Parities
 from understudy.rules.task import Task
@@ -88,6 +89,7 @@ def meter_on(
         "play": LARGE,
         "certify": Fraction(0),
         "label": "law",
+        "trusts": (Adversary, Recorder, TwoQueries),
         **settings,
     }
     return Meter(MemorySource(np.asarray(rows), schema), noise=noise, **given)
@@ -294,7 +296,7 @@ class Recorder(Certifier):
     name: ClassVar[str] = "recorder"
     condition: ClassVar[str | None] = None
 
-    def check(self, of: RuleClass) -> None:
+    def check(self, of: Rules) -> None:
         """Any class."""
 
     def solve(self, problem: Tilted) -> Solved | None:
@@ -333,8 +335,15 @@ def test_replaying_on_a_neighbour_moves_rules_against_each_other_by_no_more_than
     events = []
     for table in (rows, other):
         meter = meter_on(table, Still(), schema)
-        meter.argmin(
-            task, of, epsilon=Fraction(1), certifier=Recorder(seen), weight=weight, gap=gap
+        meter.ask(
+            Argmin(
+                task=task,
+                of=of,
+                epsilon=Fraction(1),
+                certifier=Recorder(seen),
+                weight=weight,
+                gap=gap,
+            )
         )
         events.append(meter.events)
     assert events[0] == events[1]
@@ -354,7 +363,14 @@ def test_what_a_solver_does_changes_no_charge() -> None:
     charged = []
     for certifier in (Listing(), Adversary(True), Cpsat(work=1.0), Cpsat(work=99.0)):
         meter = meter_on(rows)
-        meter.argmin(LABELLED, Conjunctions(attributes=1), epsilon=Fraction(1), certifier=certifier)
+        meter.ask(
+            Argmin(
+                task=LABELLED,
+                of=Conjunctions(attributes=1),
+                epsilon=Fraction(1),
+                certifier=certifier,
+            )
+        )
         charged.append(total_cost(meter.events))
     assert len(set(charged)) == 1
 
@@ -363,7 +379,11 @@ def test_what_a_solver_does_changes_no_charge() -> None:
 
 
 @pytest.mark.parametrize("fault", CERTIFIER_FAULTS)
-def test_a_faulty_solver_is_refused_and_its_charge_stays(fault: str, tmp_path: Path) -> None:
+def test_a_faulty_solver_is_refused_and_its_charge_stays(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = certifier_with(CERTIFIER_FAULTS[fault], tmp_path)
+    monkeypatch.setattr(certifiers, "COMMAND", command)
     rng = np.random.default_rng(0)
     x = rng.integers(0, 2, (200, 4))
     table = np.column_stack([x, x[:, 0] & x[:, 1]])
@@ -376,7 +396,7 @@ def test_a_faulty_solver_is_refused_and_its_charge_stays(fault: str, tmp_path: P
             label="y",
             epsilon=5,
             method="rspm",
-            certifier=Cpsat(command=certifier_with(CERTIFIER_FAULTS[fault], tmp_path)),
+            certifier="cpsat",
             ledger=ledger,
         )
     assert "Alice" not in str(refusal.value) and refusal.value.__cause__ is None
@@ -405,7 +425,6 @@ def test_a_true_proof_is_never_refused_for_rounding() -> None:
     """
     pytest.importorskip("ortools")
     from understudy.oracles import child
-    from understudy.rules import certifiers
 
     of = Conjunctions(attributes=1, signed=False)
     settings = {
@@ -429,7 +448,7 @@ def test_a_true_proof_is_never_refused_for_rounding() -> None:
             for name, value in child.solve_cpsat({**program.arrays(), **settings}).items()
         }
         assert certified(
-            problem, certifiers._read(problem, program.constant, len(program.gain), answer), 0
+            problem, certifiers._read(of, program.constant, len(program.gain), answer), 0
         )
 
 
@@ -445,7 +464,7 @@ def test_whatever_a_certifier_returns_is_a_failure_and_nothing_is_raised(rubbish
     of = Conjunctions(attributes=1)
     points = Points(np.array([[0], [1]], np.uint8), np.array([5, -7]))
     noisy = perturbation(LABELLED, of, Fraction(1))
-    assert room.solve(noisy, points, Rubbish(), Noise()) is None
+    assert solve(noisy, points, Rubbish(), Noise()) is None
 
 
 def test_sums_that_could_wrap_are_refused_before_anything_is_charged() -> None:
@@ -454,11 +473,34 @@ def test_sums_that_could_wrap_are_refused_before_anything_is_charged() -> None:
     plan = plan_blocks(1000, Fraction(4), Fraction(1, 2))
     for weight in (2**50, 2**63, 2**200, 0, True, 1.5):
         with pytest.raises(ParameterError, match="weight"):
-            meter.argmin(LABELLED, of, epsilon=1, certifier="listing", weight=weight)  # type: ignore[arg-type]
+            meter.ask(
+                Argmin(
+                    task=LABELLED,
+                    of=of,
+                    epsilon=1,
+                    certifier=certifier_of("listing", of),
+                    weight=weight,
+                )
+            )  # type: ignore[arg-type]
         with pytest.raises(ParameterError, match="weight"):
-            meter.argmin_in_blocks(LABELLED, of, plan, weight=weight)  # type: ignore[arg-type]
+            meter.ask(
+                ArgminInBlocks(
+                    task=LABELLED,
+                    of=of,
+                    plan=plan,
+                    weight=weight,
+                    certifier=certifier_of("auto", of),
+                )
+            )  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="epsilon"):
-        meter.argmin(LABELLED, of, epsilon=Fraction(1, 10**30), certifier="listing")
+        meter.ask(
+            Argmin(
+                task=LABELLED,
+                of=of,
+                epsilon=Fraction(1, 10**30),
+                certifier=certifier_of("listing", of),
+            )
+        )
     assert not meter.events
 
 
@@ -469,8 +511,13 @@ def test_huge_noise_is_a_failure_whatever_the_rows_are() -> None:
 
     for rows in NEIGHBOURS:
         with pytest.raises(NotCertified):
-            meter_on(rows, Huge()).argmin(
-                LABELLED, Conjunctions(attributes=1), epsilon=1, certifier="listing"
+            meter_on(rows, Huge()).ask(
+                Argmin(
+                    task=LABELLED,
+                    of=Conjunctions(attributes=1),
+                    epsilon=1,
+                    certifier=certifier_of("listing", Conjunctions(attributes=1)),
+                )
             )
 
 
@@ -533,13 +580,19 @@ def test_soft_argmin_charges_half_of_what_a_solver_costs_and_finds_a_planted_rul
     table = np.column_stack([x, (x[:, 1] & (1 - x[:, 4])) ^ (rng.random(3000) < 0.05)])
     task = Task.of(schema, "y")
     meter = meter_on(table, schema=schema)
-    assert meter.soft_argmin(task, Conjunctions(attributes=6), epsilon=Fraction(1)) == (1, 10)
+    assert meter.ask(
+        SoftArgmin(task=task, epsilon=Fraction(1), counting=counting_of(Conjunctions(attributes=6)))
+    ) == (1, 10)
     (event,) = meter.events
     assert isinstance(event, ExponentialDraws) and total_cost(meter.events).rho == Fraction(1, 8)
-    noisy, scale = meter.mistakes(task, Conjunctions(attributes=6), (1, 10), epsilon=Fraction(1))
+    noisy, scale = meter.ask(
+        Mistakes(task=task, of=Conjunctions(attributes=6), rule=(1, 10), epsilon=Fraction(1))
+    )
     assert scale == 1 and abs(noisy - 150) < 120
     with pytest.raises(ParameterError, match="not a rule"):
-        meter.mistakes(task, Conjunctions(attributes=6), (99,), epsilon=Fraction(1))
+        meter.ask(
+            Mistakes(task=task, of=Conjunctions(attributes=6), rule=(99,), epsilon=Fraction(1))
+        )
 
 
 def test_the_exact_law_of_soft_argmin() -> None:
@@ -560,7 +613,8 @@ def test_the_exact_law_of_soft_argmin() -> None:
         meter = meter_on(rows)
         seen = [
             of.predict(
-                meter.soft_argmin(LABELLED, of, epsilon=Fraction(2)), np.array([[0], [1]])
+                meter.ask(SoftArgmin(task=LABELLED, epsilon=Fraction(2), counting=counting_of(of))),
+                np.array([[0], [1]]),
             ).tobytes()
             for _ in range(300)
         ]
@@ -590,7 +644,7 @@ def blocks_of(
             return None if fail(problem) else super().solve(problem)
 
     of = Conjunctions(attributes=1, signed=False)
-    table = room.Labelled(
+    table = Labelled(
         np.array([[0], [1]], np.uint8), np.array([rows // 2, 0]), np.array([0, rows - rows // 2])
     )
     noisy = Perturbation(
@@ -598,7 +652,7 @@ def blocks_of(
     )
     empty = Points(np.zeros((0, 1), np.uint8), np.zeros(0, np.int64))
     return (
-        room.solve_in_blocks(noisy, table, (1, 1), public or empty, plan, Failing(), Noise()),
+        solve_in_blocks(noisy, table, (1, 1), public or empty, plan, Failing(), Noise()),
         seen,
     )
 
@@ -634,10 +688,10 @@ def test_public_points_go_to_every_block_and_are_not_cut() -> None:
 
 def test_blocks_are_equal_and_random() -> None:
     plan = tiny_plan(100, 7, 1)
-    rows = room.Labelled(np.array([[0], [1]], np.uint8), np.array([30, 20]), np.array([40, 10]))
+    rows = Labelled(np.array([[0], [1]], np.uint8), np.array([30, 20]), np.array([40, 10]))
     first = []
     for _ in range(300):
-        made = room._blocks(rows, plan, Noise())
+        made = blocks._blocks(rows, plan, Noise())
         assert len(made) == 7 and all(int(b.no.sum() + b.yes.sum()) == 14 for b in made)
         first.append(int(made[0].no[0]))
     assert stats.ttest_1samp(first, 14 * 30 / 100).pvalue > 1e-4
@@ -682,7 +736,7 @@ def law_of_blocks(
             if block not in solved:
                 held = rows[sorted(block)]
                 points = Points(held[:, :-1].astype(np.uint8), np.where(held[:, -1] == 1, -1, 1))
-                solved[block] = room.solve(noisy, points, Apart(), Nothing())
+                solved[block] = solve(noisy, points, Apart(), Nothing())
         found = [rule for rule in map(solved.__getitem__, blocks) if rule is not None]
         needed = math.floor(plan.threshold) + 1 - len(found)  # of noise, to be above
         passes = (
@@ -723,7 +777,9 @@ def test_blocks_are_charged_for_the_plan_and_run_at_what_it_says() -> None:
     given: list[Any] = []
     meter = meter_on(rows)
     with standing_in(solve_in_blocks=lambda *all_of_it: given.extend(all_of_it)):
-        meter.argmin_in_blocks(LABELLED, of, plan, certifier="listing")
+        meter.ask(
+            ArgminInBlocks(task=LABELLED, of=of, plan=plan, certifier=certifier_of("listing", of))
+        )
     noisy, table, costs, _, used, _, _ = given
     assert meter.events == (
         ApproximateDP(what=meter.events[0].what, epsilon=plan.epsilon, delta=plan.delta),
@@ -894,8 +950,10 @@ def test_learning_is_for_replace_one_and_within_the_allowance() -> None:
     meter = meter_on(NEIGHBOURS[0], neighbours=Neighbours.ADD_REMOVE_ONE)
     of = Conjunctions(attributes=1)
     for ask in (
-        lambda m: m.soft_argmin(LABELLED, of, epsilon=1),
-        lambda m: m.argmin(LABELLED, of, epsilon=1, certifier="listing"),
+        lambda m: m.ask(SoftArgmin(task=LABELLED, epsilon=1, counting=counting_of(of))),
+        lambda m: m.ask(
+            Argmin(task=LABELLED, of=of, epsilon=1, certifier=certifier_of("listing", of))
+        ),
     ):
         with pytest.raises(NotSupported, match="replace-one"):
             ask(meter)
@@ -904,16 +962,23 @@ def test_learning_is_for_replace_one_and_within_the_allowance() -> None:
             ask(poor)
         assert not poor.events
     with pytest.raises(ParameterError, match="plan"):
-        meter_on(NEIGHBOURS[0]).argmin_in_blocks(
-            LABELLED, of, plan_blocks(99, Fraction(1), Fraction(1, 9))
+        meter_on(NEIGHBOURS[0]).ask(
+            ArgminInBlocks(
+                task=LABELLED,
+                of=of,
+                plan=plan_blocks(99, Fraction(1), Fraction(1, 9)),
+                certifier=certifier_of("auto", of),
+            )
         )
     with pytest.raises(ParameterError, match="Public points"):
-        meter_on(NEIGHBOURS[0]).argmin(
-            LABELLED,
-            of,
-            epsilon=1,
-            certifier="listing",
-            public=Points(np.array([[2]], np.uint8), np.array([1])),
+        meter_on(NEIGHBOURS[0]).ask(
+            Argmin(
+                task=LABELLED,
+                of=of,
+                epsilon=1,
+                certifier=certifier_of("listing", of),
+                public=Points(np.array([[2]], np.uint8), np.array([1])),
+            )
         )
 
 
@@ -1003,6 +1068,8 @@ def test_mistakes_are_noised_for_the_dearest_of_them(costs: tuple[int, int]) -> 
     """One row in place of another may turn a free answer into the dearest mistake."""
     task = Task(LABELLED.attributes, LABELLED.label, costs)
     meter = meter_on(np.array([[1, 0], [0, 1], [0, 0]]))
-    _, scale = meter.mistakes(task, Conjunctions(attributes=1), (0,), epsilon=Fraction(1, 2))
+    _, scale = meter.ask(
+        Mistakes(task=task, of=Conjunctions(attributes=1), rule=(0,), epsilon=Fraction(1, 2))
+    )
     (event,) = meter.events
     assert scale == 2 * max(costs) and event.l1 == max(costs) and event.scale == scale

@@ -23,7 +23,7 @@ from understudy.counting.tally import CodedRows
 from understudy.errors import BudgetRefused, NotSupported, ParameterError, WorkloadError
 from understudy.mechanisms.base import Brief
 from understudy.mechanisms.papers.gan_logistic import GanLogistic
-from understudy.privacy import Budget, Discriminator, Meter, ProcessLedger
+from understudy.privacy import Budget, Discriminate, Discriminator, Meter, ProcessLedger
 from understudy.privacy import logistic as room
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import ORDERS, Cost, total_cost
@@ -76,7 +76,7 @@ def meter_on(
 def asked(meter: Meter, **how: Any) -> Discriminator:
     """The verb with some of its arguments changed."""
     given = {"parts": [X, Y], "made": MADE, "weight": 1, "ridge": 40, "sigma": Fraction(3), **how}
-    return meter.discriminate(given.pop("parts"), given.pop("made"), **given)
+    return meter.ask(Discriminate(parts=given.pop("parts"), made=given.pop("made"), **given))
 
 
 # ---------------------------------------------------------------------- the objective, once more, in floats
@@ -743,8 +743,10 @@ def test_numbers_of_numpy_never_stretch_noise_over_more_cells() -> None:
         # their sum wraps to one
         object.__setattr__(part, "shape", tuple(np.uint8(size) for size in part.shape))
     meter = meter_on(np.zeros((30, 2), np.int64), schema=schema)
-    found = meter.discriminate(
-        parts, np.zeros((3, 2), np.int64), weight=1, ridge=200, sigma=Fraction(40)
+    found = meter.ask(
+        Discriminate(
+            parts=parts, made=np.zeros((3, 2), np.int64), weight=1, ridge=200, sigma=Fraction(40)
+        )
     )
     assert found.values.shape == (257,) and len(set((found.values % 1000).tolist())) > 100
     assert asked(meter_on(BASE), sigma=Fraction(np.int64(3))).terms == asked(meter_on(BASE)).terms

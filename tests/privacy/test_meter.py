@@ -18,6 +18,7 @@ import pytest
 
 import understudy.privacy.meter as meter_module
 import understudy.privacy.scores as scores_module
+import understudy.privacy.verbs as verbs_room
 from support.fuzzing import chain_of
 from understudy.audit import laws
 from understudy.audit.distributions import gaussian_pmf
@@ -26,19 +27,39 @@ from understudy.audit.rows import Row
 from understudy.checks import SMALL, check_refuses_overspending, small_table
 from understudy.counting.tally import CodedRows, Counts, RowFunction
 from understudy.errors import BudgetRefused, NotSupported, ParameterError, SourceError
-from understudy.privacy import Choice, Discriminator, Measurement, Meter, ProcessLedger
+from understudy.privacy import (
+    Argmin,
+    ArgminInBlocks,
+    Certify,
+    Choice,
+    Discriminate,
+    Discriminator,
+    Measure,
+    Measurement,
+    Meter,
+    Mistakes,
+    ProcessLedger,
+    ReleaseTotal,
+    Resample,
+    Residuals,
+    Select,
+    SelectMarginal,
+    SoftArgmin,
+)
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import ORDERS, Cost, cost_of, total_cost
-from understudy.privacy.argmin import plan_blocks
 from understudy.privacy.certificate import certificate
-from understudy.privacy.meter import public_rows
+from understudy.privacy.looking import public_rows
 from understudy.privacy.noise.exponential import ScoreTable
 from understudy.privacy.noise.samplers import Noise
 from understudy.privacy.scores import MarginalScore, gaps
+from understudy.privacy.verbs.blocks import plan_blocks
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import marginals
+from understudy.rules.certifiers import certifier_of
 from understudy.rules.conjunctions import Conjunctions
+from understudy.rules.counting import counting_of
 from understudy.schema import Schema
 from understudy.sources.memory import MemorySource
 
@@ -80,7 +101,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[np.ndarray, ScoreTab
         seen.append((scores, table))
         return np.zeros(draws, np.int64)
 
-    monkeypatch.setattr(meter_module, "draw", spy)
+    monkeypatch.setattr(Select, "draw", staticmethod(spy))
     return seen
 
 
@@ -104,9 +125,13 @@ def test_select_points_at_the_worst_answer() -> None:
     exact = part.counts(CodedRows(table, SMALL.shape)).dense() / 2000
     wrong = exact.copy()
     wrong[2] += 0.3
-    (choice,) = meter_on(table, schema=SMALL).select([part], [wrong], rho=Fraction(1))
+    (choice,) = meter_on(table, schema=SMALL).ask(
+        Select(parts=[part], shares=[wrong], rho=Fraction(1))
+    )
     assert (choice.part, choice.index, choice.sign) == (part, 2, 1)
-    (choice,) = meter_on(table, schema=SMALL).select([part], [wrong], rho=Fraction(1), signed=True)
+    (choice,) = meter_on(table, schema=SMALL).ask(
+        Select(parts=[part], shares=[wrong], rho=Fraction(1), signed=True)
+    )
     assert (choice.index, choice.sign) == (2, -1)
 
 
@@ -121,7 +146,7 @@ def test_certify_moves_by_at_most_one(
     def largest(rows: np.ndarray) -> int:
         return (
             meter_on(rows, neighbours=relation, noise=Silence())
-            .certify(PARTS, answers, 5)
+            .ask(Certify(parts=PARTS, answers=answers, released_rows=5))
             .noisy_largest_error
         )
 
@@ -133,15 +158,15 @@ def test_certify_moves_by_at_most_one(
 def test_certify_charges_what_was_set_aside_once() -> None:
     meter = meter_on(BASE)
     answers = [Counts(part.size, np.full(part.size, 2)) for part in PARTS]
-    meter.certify(PARTS, answers, 5)
+    meter.ask(Certify(parts=PARTS, answers=answers, released_rows=5))
     assert float(cost_of(meter.events[-1]).rho) == pytest.approx(1 / 8, rel=3e-3)
     assert cost_of(meter.events[-1]).rho <= Fraction(1, 8)
     with pytest.raises(BudgetRefused):
-        meter.certify(PARTS, answers, 5)
+        meter.ask(Certify(parts=PARTS, answers=answers, released_rows=5))
     rich = meter_on(BASE, certify=Fraction(40))
-    rich.certify(PARTS, answers, 5)
+    rich.ask(Certify(parts=PARTS, answers=answers, released_rows=5))
     with pytest.raises(BudgetRefused, match="once"):
-        rich.certify(PARTS, answers, 5)
+        rich.ask(Certify(parts=PARTS, answers=answers, released_rows=5))
 
 
 @pytest.mark.parametrize("worst", range(4))
@@ -151,7 +176,9 @@ def test_a_certificate_covers_every_batch_wherever_the_worst_is(worst: int) -> N
     exact = [part.counts(CodedRows(np.tile(BASE, (3, 1)), TINY.shape)).dense() for part in parts]
     exact[worst][-1] += 3
     answers = [Counts(part.size, counts) for part, counts in zip(parts, exact, strict=True)]
-    made = meter_on(np.tile(BASE, (3, 1)), noise=Silence()).certify(parts, answers, 9)
+    made = meter_on(np.tile(BASE, (3, 1)), noise=Silence()).ask(
+        Certify(parts=parts, answers=answers, released_rows=9)
+    )
     assert made.noisy_largest_error == 3 and made.queries == sum(part.size for part in parts)
 
 
@@ -192,7 +219,7 @@ def test_sparse_and_dense_certificates_agree(monkeypatch: pytest.MonkeyPatch) ->
     sparse = Counts(part.size, released.values[keys], keys)
     found = [
         meter_on(rows, schema=SMALL, noise=Silence())
-        .certify([part], [answer], 90)
+        .ask(Certify(parts=[part], answers=[answer], released_rows=90))
         .noisy_largest_error
         for answer in (released, sparse)
     ]
@@ -209,11 +236,20 @@ TABLES = [Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y", "x"]), Marginal.of(T
 
 def choose(meter: Meter, answer: Counts | None = None, **how: Any) -> list[int]:
     given = {"rho": Fraction(1, 2), "score": TOTAL, **how}
-    return meter.select_marginal([TABLES[0]], [answer or Counts(2, np.array([1, 1]))], 2, **given)
+    return meter.ask(
+        SelectMarginal(
+            parts=[TABLES[0]],
+            answers=[answer or Counts(2, np.array([1, 1]))],
+            answer_rows=2,
+            **given,
+        )
+    )
 
 
 def discriminate(meter: Meter, **how: Any) -> Discriminator:
-    return meter.discriminate([TABLES[0]], BASE, **{"weight": 1, "ridge": 4, "sigma": 2, **how})
+    return meter.ask(
+        Discriminate(parts=[TABLES[0]], made=BASE, **{"weight": 1, "ridge": 4, "sigma": 2, **how})
+    )
 
 
 def slow_gaps(
@@ -293,16 +329,42 @@ def test_select_marginal_points_at_the_worst_table() -> None:
     answers[1] = Counts(4, np.roll(answers[1].values, 1))
     meter = meter_on(rows, schema=SMALL)
     for score in MarginalScore:
-        assert meter.select_marginal(parts, answers, 2000, rho=Fraction(1), score=score) == [1]
+        assert meter.ask(
+            SelectMarginal(
+                parts=parts, answers=answers, answer_rows=2000, rho=Fraction(1), score=score
+            )
+        ) == [1]
     both = [*answers[:2], Counts(2, answers[2].values[::-1].copy())]
-    assert meter.select_marginal(
-        parts, both, 2000, rho=Fraction(1), score=TOTAL, penalties=[0, 4000, 0]
+    assert meter.ask(
+        SelectMarginal(
+            parts=parts,
+            answers=both,
+            answer_rows=2000,
+            rho=Fraction(1),
+            score=TOTAL,
+            penalties=[0, 4000, 0],
+        )
     ) == [2]
-    assert meter.select_marginal(
-        parts, both, 2000, rho=Fraction(1), score=TOTAL, weights=[1, 1, 100]
+    assert meter.ask(
+        SelectMarginal(
+            parts=parts,
+            answers=both,
+            answer_rows=2000,
+            rho=Fraction(1),
+            score=TOTAL,
+            weights=[1, 1, 100],
+        )
     ) == [2]
-    found = meter.select_marginal(
-        parts, answers, 2000, rho=Fraction(3), score=TOTAL, draws=3, distinct=True
+    found = meter.ask(
+        SelectMarginal(
+            parts=parts,
+            answers=answers,
+            answer_rows=2000,
+            rho=Fraction(3),
+            score=TOTAL,
+            draws=3,
+            distinct=True,
+        )
     )
     assert found[0] == 1 and sorted(found) == [0, 1, 2]
 
@@ -314,18 +376,30 @@ def test_select_marginal_takes_tables_too_wide_to_hold() -> None:
     right = [part.counts(CodedRows(rows, wide.shape)) for part in parts]
     wrong = Counts(25_000_000, np.ones(800, np.int64), np.arange(800))
     meter = meter_on(rows, schema=wide)
-    assert meter.select_marginal(parts, [wrong, right[1]], 800, rho=Fraction(1), score=TOTAL) == [0]
-    assert meter.select_marginal(
-        parts, [right[0], Counts(3, np.array([800, 0, 0]))], 800, rho=Fraction(1), score=TOTAL
+    assert meter.ask(
+        SelectMarginal(
+            parts=parts, answers=[wrong, right[1]], answer_rows=800, rho=Fraction(1), score=TOTAL
+        )
+    ) == [0]
+    assert meter.ask(
+        SelectMarginal(
+            parts=parts,
+            answers=[right[0], Counts(3, np.array([800, 0, 0]))],
+            answer_rows=800,
+            rho=Fraction(1),
+            score=TOTAL,
+        )
     ) == [1]
 
 
 def test_exact_counts_are_kept_narrow_and_never_wrap() -> None:
     meter = meter_on(small_table(), schema=SMALL)
     part = Marginal.of(SMALL, ["a", "b"])
-    assert meter.measure(part, rho=Fraction(1)).counts.dtype == np.int64
+    assert meter.ask(Measure(parts=[part], rho=Fraction(1)))[0].counts.dtype == np.int64
     assert meter._exact[part].values.dtype == np.int32
-    (choice,) = meter.select([part], [np.ones(part.size)], rho=Fraction(1), multiplier=2**30)
+    (choice,) = meter.ask(
+        Select(parts=[part], shares=[np.ones(part.size)], rho=Fraction(1), multiplier=2**30)
+    )
     assert 0 <= choice.index < part.size
     big = scores_module.compact(Counts(2, np.array([2**31, 0])))
     assert big.values.dtype == np.int64
@@ -335,13 +409,13 @@ def test_weights_share_out_rho() -> None:
     parts = [Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"]), Marginal.of(TINY, ["x", "y"])]
     weights = [1, Fraction(1, 2), Fraction(7, 2)]
     meter = meter_on(BASE)
-    found = meter.measure_all(parts, rho=Fraction(1, 2), weights=weights)
+    found = meter.ask(Measure(parts=parts, rho=Fraction(1, 2), weights=weights))
     costs = [float(cost_of(e).rho) for e in meter.events]
     assert costs == pytest.approx([0.1, 0.05, 0.35], rel=4e-3) and sum(costs) <= 0.5
     assert [e.sigma_squared for e in meter.events if isinstance(e, ev.DiscreteGaussian)] == [
         m.sigma**2 for m in found
     ]
-    equal = meter_on(BASE).measure_all(parts, rho=Fraction(1, 2))
+    equal = meter_on(BASE).ask(Measure(parts=parts, rho=Fraction(1, 2)))
     assert len({m.sigma for m in equal}) == 1
 
 
@@ -349,8 +423,15 @@ def test_distinct_selection_never_repeats_and_costs_the_same() -> None:
     meter = meter_on(BASE)
     shares = [np.full(part.size, 0.4) for part in PARTS]
     candidates = 2 * sum(part.size for part in PARTS)
-    found = meter.select(
-        PARTS, shares, rho=Fraction(1, 2), draws=candidates, signed=True, distinct=True
+    found = meter.ask(
+        Select(
+            parts=PARTS,
+            shares=shares,
+            rho=Fraction(1, 2),
+            draws=candidates,
+            signed=True,
+            distinct=True,
+        )
     )
     assert len({(c.part, c.index, c.sign) for c in found}) == candidates
     event = meter.events[-1]
@@ -401,38 +482,64 @@ BLOCKS = plan_blocks(len(MANY), Fraction(4), HALF)
 SLOT: dict[str, Any] = {"kappa": Fraction(1, 100), "gamma": Fraction(1), "records": 2}
 # Every verb, in the ways that lead to a look. What is not here is excused below, by name.
 VERBS: dict[str, list[Callable[[Meter], Any]]] = {
-    "release_total": [lambda m: m.release_total(rho=HALF)],
+    "release_total": [lambda m: m.ask(ReleaseTotal(rho=HALF))],
     "measure": [
-        lambda m: m.measure(TABLES[0], rho=HALF),
-        lambda m: m.measure(TABLES[0], rho=HALF, sparse=True),
-    ],
-    "measure_all": [
-        lambda m: m.measure_all(TABLES, rho=HALF),
-        lambda m: m.measure_all(PARTS, rho=HALF, weights=[1, 2, 3]),
+        lambda m: m.ask(Measure(parts=[TABLES[0]], rho=HALF)),
+        lambda m: m.ask(Measure(parts=[TABLES[0]], rho=HALF, sparse=True)),
+        lambda m: m.ask(Measure(parts=TABLES, rho=HALF)),
+        lambda m: m.ask(Measure(parts=PARTS, rho=HALF, weights=[1, 2, 3])),
     ],
     "measure_residuals": [
-        lambda m: m.measure_residuals(TABLES[:2], sigmas=[Fraction(9), Fraction(9)])
+        lambda m: m.ask(Residuals(parts=TABLES[:2], sigmas=[Fraction(9), Fraction(9)]))
     ],
     "discriminate": [lambda m: discriminate(m)],
     "select": [
-        lambda m: m.select([TABLES[0]], [np.zeros(2)], rho=HALF),
-        lambda m: m.select([TABLES[0]], [np.zeros(2)], rho=HALF, draws=2, distinct=True),
-        lambda m: m.select(PARTS, [np.zeros(part.size) for part in PARTS], rho=HALF, signed=True),
+        lambda m: m.ask(Select(parts=[TABLES[0]], shares=[np.zeros(2)], rho=HALF)),
+        lambda m: m.ask(
+            Select(parts=[TABLES[0]], shares=[np.zeros(2)], rho=HALF, draws=2, distinct=True)
+        ),
+        lambda m: m.ask(
+            Select(
+                parts=PARTS, shares=[np.zeros(part.size) for part in PARTS], rho=HALF, signed=True
+            )
+        ),
     ],
     "resample": [
-        lambda m: m.resample([TABLES[0]], [np.zeros(2)], [Choice(TABLES[0], 1, -1)], [True], **SLOT)
+        lambda m: m.ask(
+            Resample(
+                parts=[TABLES[0]],
+                shares=[np.zeros(2)],
+                drawn=[Choice(TABLES[0], 1, -1)],
+                satisfied=[True],
+                **SLOT,
+            )
+        )
     ],
     "select_marginal": [
         lambda m: choose(m),
         lambda m: choose(m, draws=2, score=LARGEST, weights=[3]),
     ],
-    "soft_argmin": [lambda m: m.soft_argmin(laws.LABELLED, OF, epsilon=HALF)],
-    "mistakes": [lambda m: m.mistakes(laws.LABELLED, OF, (0,), epsilon=HALF)],
-    "argmin": [lambda m: m.argmin(laws.LABELLED, OF, epsilon=HALF, certifier="listing")],
-    "argmin_in_blocks": [
-        lambda m: m.argmin_in_blocks(laws.LABELLED, OF, BLOCKS, certifier="listing")
+    "soft_argmin": [
+        lambda m: m.ask(SoftArgmin(task=laws.LABELLED, epsilon=HALF, counting=counting_of(OF)))
     ],
-    "certify": [lambda m: m.certify([TABLES[0]], [Counts(2, np.array([1, 1]))], 2)],
+    "mistakes": [lambda m: m.ask(Mistakes(task=laws.LABELLED, of=OF, rule=(0,), epsilon=HALF))],
+    "argmin": [
+        lambda m: m.ask(
+            Argmin(task=laws.LABELLED, of=OF, epsilon=HALF, certifier=certifier_of("listing", OF))
+        )
+    ],
+    "argmin_in_blocks": [
+        lambda m: m.ask(
+            ArgminInBlocks(
+                task=laws.LABELLED, of=OF, plan=BLOCKS, certifier=certifier_of("listing", OF)
+            )
+        )
+    ],
+    "certify": [
+        lambda m: m.ask(
+            Certify(parts=[TABLES[0]], answers=[Counts(2, np.array([1, 1]))], released_rows=2)
+        )
+    ],
 }
 LOOKS_AT_NOTHING = {"close": "it forgets the table"}
 ASKED = [(name, i) for name, ways in VERBS.items() for i in range(len(ways))]
@@ -442,11 +549,12 @@ def relation_of(verb: str) -> Neighbours:
     return ADD if verb == "release_total" else REPLACE
 
 
-def test_every_verb_is_in_the_list_or_excused_by_name() -> None:
+def test_every_verb_is_in_the_list_and_nothing_else_can_be_asked() -> None:
+    assert set(VERBS) == {verb.name for verb in verbs_room.VERBS}
     public = {
         name for name, thing in vars(Meter).items() if callable(thing) and not name.startswith("_")
     }
-    assert public == set(VERBS) | set(LOOKS_AT_NOTHING)
+    assert public == {"ask"} | set(LOOKS_AT_NOTHING)
 
 
 @pytest.mark.parametrize(("name", "way"), ASKED)
@@ -470,38 +578,62 @@ def test_a_verb_costs_what_was_asked_and_no_more(draws: int) -> None:
     """However many draws or batches share it, and each time that it is asked."""
     rho, answers = Fraction(1, 7), [Counts(part.size, np.full(part.size, 9)) for part in TABLES]
     for relation, ask in (
-        (ADD, lambda m: m.release_total(rho=rho)),
-        (REPLACE, lambda m: m.measure(TABLES[1], rho=rho)),
-        (REPLACE, lambda m: m.measure(TABLES[1], rho=rho, sparse=True)),
-        (REPLACE, lambda m: m.measure_all(PARTS * draws, rho=rho)),
-        (REPLACE, lambda m: m.measure_all(TABLES, rho=rho, weights=[5, 5, 5])),
+        (ADD, lambda m: m.ask(ReleaseTotal(rho=rho))),
+        (REPLACE, lambda m: m.ask(Measure(parts=[TABLES[1]], rho=rho))[0]),
+        (REPLACE, lambda m: m.ask(Measure(parts=[TABLES[1]], rho=rho, sparse=True))[0]),
+        (REPLACE, lambda m: m.ask(Measure(parts=PARTS * draws, rho=rho))),
+        (REPLACE, lambda m: m.ask(Measure(parts=TABLES, rho=rho, weights=[5, 5, 5]))),
         (
             REPLACE,
-            lambda m: m.select(
-                PARTS, [np.zeros(part.size) for part in PARTS], rho=rho, draws=draws, multiplier=2
+            lambda m: m.ask(
+                Select(
+                    parts=PARTS,
+                    shares=[np.zeros(part.size) for part in PARTS],
+                    rho=rho,
+                    draws=draws,
+                    multiplier=2,
+                )
             ),
         ),
         (
             REPLACE,
-            lambda m: m.select(
-                PARTS,
-                [np.zeros(part.size) for part in PARTS],
-                rho=rho,
-                draws=draws,
-                signed=True,
-                distinct=True,
+            lambda m: m.ask(
+                Select(
+                    parts=PARTS,
+                    shares=[np.zeros(part.size) for part in PARTS],
+                    rho=rho,
+                    draws=draws,
+                    signed=True,
+                    distinct=True,
+                )
             ),
         ),
         (
             REPLACE,
-            lambda m: m.select_marginal(
-                TABLES, answers, 36, rho=rho, score=TOTAL, draws=draws, weights=[2, 2, 2]
+            lambda m: m.ask(
+                SelectMarginal(
+                    parts=TABLES,
+                    answers=answers,
+                    answer_rows=36,
+                    rho=rho,
+                    score=TOTAL,
+                    draws=draws,
+                    weights=[2, 2, 2],
+                )
             ),
         ),
         (
             REPLACE,
-            lambda m: m.select_marginal(
-                TABLES, answers, 36, rho=rho, score=LARGEST, draws=draws, distinct=True
+            lambda m: m.ask(
+                SelectMarginal(
+                    parts=TABLES,
+                    answers=answers,
+                    answer_rows=36,
+                    rho=rho,
+                    score=LARGEST,
+                    draws=draws,
+                    distinct=True,
+                )
             ),
         ),
     ):
@@ -517,23 +649,25 @@ def test_no_two_numbers_share_their_noise() -> None:
     part, meter, sigma = Marginal.of(TINY, ["y", "x"]), meter_on(MANY), 1000
     rho = Fraction(2, 2 * sigma**2)
     measured = [
-        *(meter.measure(part, rho=rho) for _ in range(3)),
-        *meter.measure_all([part] * 3, rho=3 * rho),
+        *(meter.ask(Measure(parts=[part], rho=rho))[0] for _ in range(3)),
+        *meter.ask(Measure(parts=[part] * 3, rho=3 * rho)),
     ]
     residuals = [
         r
         for _ in range(2)
-        for r in meter.measure_residuals([part, part], sigmas=[Fraction(sigma)] * 2)
+        for r in meter.ask(Residuals(parts=[part, part], sigmas=[Fraction(sigma)] * 2))
     ]
     for found in (measured, residuals):
         values = np.concatenate([one.counts for one in found])
         assert len(set(values.tolist())) > 0.9 * len(values)
     tried = [
-        meter.mistakes(laws.LABELLED, OF, (0,), epsilon=Fraction(1, 10**5))[0] for _ in range(8)
+        meter.ask(Mistakes(task=laws.LABELLED, of=OF, rule=(0,), epsilon=Fraction(1, 10**5)))[0]
+        for _ in range(8)
     ]
     assert len(set(tried)) > 4
     chosen = [
-        meter.select([part], [np.full(4, 0.25)], rho=Fraction(1, 10**6))[0].index for _ in range(40)
+        meter.ask(Select(parts=[part], shares=[np.full(4, 0.25)], rho=Fraction(1, 10**6)))[0].index
+        for _ in range(40)
     ]
     assert len(set(chosen)) == 4, "each draw is one of its own"
 
@@ -579,22 +713,48 @@ def test_what_is_reserved_covers_every_part_of_the_allowance(relation: Neighbour
 def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
     part, wide = Marginal.of(TINY, ["x"]), Marginal((0, 1), (5000, 5000))
     refusals = [
-        (BudgetRefused, lambda m: m.measure(part, rho=Fraction(2))),
-        (BudgetRefused, lambda m: m.select([part], [np.zeros(2)], rho=Fraction(2))),
-        (ParameterError, lambda m: m.measure(part, rho=Fraction(0))),
-        (ParameterError, lambda m: m.select([part], [np.zeros(3)], rho=Fraction(1, 2))),
-        (ParameterError, lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2), draws=0)),
-        (ParameterError, lambda m: m.certify([part], [Counts(3, np.zeros(3, np.int64))], 2)),
-        (ParameterError, lambda m: m.select([part], [np.zeros((2, 1))], rho=Fraction(1, 2))),
-        (ParameterError, lambda m: m.select([], [], rho=Fraction(1, 2))),
-        (ParameterError, lambda m: m.certify([], [], 2)),
-        (ParameterError, lambda m: m.measure_all([], rho=Fraction(1, 2))),
-        (ParameterError, lambda m: m.measure_all([part], rho=Fraction(1, 2), weights=[0])),
-        (ParameterError, lambda m: m.measure_all([part], rho=Fraction(1, 2), weights=[0.5])),
-        (ParameterError, lambda m: m.measure_all([part], rho=Fraction(1, 2), weights=[1, 1])),
+        (BudgetRefused, lambda m: m.ask(Measure(parts=[part], rho=Fraction(2)))[0]),
+        (
+            BudgetRefused,
+            lambda m: m.ask(Select(parts=[part], shares=[np.zeros(2)], rho=Fraction(2))),
+        ),
+        (ParameterError, lambda m: m.ask(Measure(parts=[part], rho=Fraction(0)))[0]),
         (
             ParameterError,
-            lambda m: m.select([part], [np.zeros(2)], rho=Fraction(1, 2), draws=3, distinct=True),
+            lambda m: m.ask(Select(parts=[part], shares=[np.zeros(3)], rho=Fraction(1, 2))),
+        ),
+        (
+            ParameterError,
+            lambda m: m.ask(
+                Select(parts=[part], shares=[np.zeros(2)], rho=Fraction(1, 2), draws=0)
+            ),
+        ),
+        (
+            ParameterError,
+            lambda m: m.ask(
+                Certify(parts=[part], answers=[Counts(3, np.zeros(3, np.int64))], released_rows=2)
+            ),
+        ),
+        (
+            ParameterError,
+            lambda m: m.ask(Select(parts=[part], shares=[np.zeros((2, 1))], rho=Fraction(1, 2))),
+        ),
+        (ParameterError, lambda m: m.ask(Select(parts=[], shares=[], rho=Fraction(1, 2)))),
+        (ParameterError, lambda m: m.ask(Certify(parts=[], answers=[], released_rows=2))),
+        (ParameterError, lambda m: m.ask(Measure(parts=[], rho=Fraction(1, 2)))),
+        (ParameterError, lambda m: m.ask(Measure(parts=[part], rho=Fraction(1, 2), weights=[0]))),
+        (ParameterError, lambda m: m.ask(Measure(parts=[part], rho=Fraction(1, 2), weights=[0.5]))),
+        (
+            ParameterError,
+            lambda m: m.ask(Measure(parts=[part], rho=Fraction(1, 2), weights=[1, 1])),
+        ),
+        (
+            ParameterError,
+            lambda m: m.ask(
+                Select(
+                    parts=[part], shares=[np.zeros(2)], rho=Fraction(1, 2), draws=3, distinct=True
+                )
+            ),
         ),
         (BudgetRefused, lambda m: choose(m, rho=Fraction(2))),
         (BudgetRefused, discriminate),  # a curve, of which nothing is set aside here
@@ -620,16 +780,38 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
         ),
         (
             ParameterError,
-            lambda m: m.select_marginal(
-                [PARTS[2]], [Counts(3, np.zeros(3, np.int64))], 2, rho=Fraction(1, 2), score=TOTAL
+            lambda m: m.ask(
+                SelectMarginal(
+                    parts=[PARTS[2]],
+                    answers=[Counts(3, np.zeros(3, np.int64))],
+                    answer_rows=2,
+                    rho=Fraction(1, 2),
+                    score=TOTAL,
+                )
             ),
         ),
-        (ParameterError, lambda m: m.select_marginal([], [], 2, rho=Fraction(1, 2), score=TOTAL)),
-        (NotSupported, lambda m: m.select([wide], [np.zeros(2)], rho=Fraction(1, 2))),
-        (NotSupported, lambda m: m.measure(Marginal((0, 1), (2**31, 2**32)), rho=Fraction(1, 2))),
-        (ParameterError, lambda m: m.measure(part, rho=Fraction(1, 2), kept=0)),
-        (ParameterError, lambda m: m.measure(part, rho=Fraction(1, 2), kept=2**30)),
-        (ParameterError, lambda m: m.measure(PARTS[2], rho=Fraction(1, 2), sparse=True)),
+        (
+            ParameterError,
+            lambda m: m.ask(
+                SelectMarginal(parts=[], answers=[], answer_rows=2, rho=Fraction(1, 2), score=TOTAL)
+            ),
+        ),
+        (
+            NotSupported,
+            lambda m: m.ask(Select(parts=[wide], shares=[np.zeros(2)], rho=Fraction(1, 2))),
+        ),
+        (
+            NotSupported,
+            lambda m: m.ask(Measure(parts=[Marginal((0, 1), (2**31, 2**32))], rho=Fraction(1, 2)))[
+                0
+            ],
+        ),
+        (ParameterError, lambda m: m.ask(Measure(parts=[part], rho=Fraction(1, 2), kept=0))[0]),
+        (ParameterError, lambda m: m.ask(Measure(parts=[part], rho=Fraction(1, 2), kept=2**30))[0]),
+        (
+            ParameterError,
+            lambda m: m.ask(Measure(parts=[PARTS[2]], rho=Fraction(1, 2), sparse=True))[0],
+        ),
     ]
     for error, verb in refusals:
         meter, source = tripwired()
@@ -647,10 +829,10 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
 def test_rho_is_exact_or_refused_before_anything_is_charged(rho: Any) -> None:
     part = Marginal.of(TINY, ["x"])
     for verb in (
-        lambda m: m.measure(part, rho=rho),
-        lambda m: m.measure_all([part], rho=rho),
-        lambda m: m.release_total(rho=rho),
-        lambda m: m.select([part], [np.zeros(2)], rho=rho),
+        lambda m: m.ask(Measure(parts=[part], rho=rho))[0],
+        lambda m: m.ask(Measure(parts=[part], rho=rho)),
+        lambda m: m.ask(ReleaseTotal(rho=rho)),
+        lambda m: m.ask(Select(parts=[part], shares=[np.zeros(2)], rho=rho)),
         lambda m: choose(m, rho=rho),
     ):
         meter, source = tripwired()
@@ -666,16 +848,19 @@ def test_whole_numbers_of_any_kind_are_taken_as_what_they_are() -> None:
     meter = meter_on(BASE)
     two: Any = np.int64(2)
     assert (
-        meter.measure(part, rho=1, kept=two, sparse=True).sigma
-        == meter.measure(part, rho=Fraction(1)).sigma
+        meter.ask(Measure(parts=[part], rho=1, kept=two, sparse=True))[0].sigma
+        == meter.ask(Measure(parts=[part], rho=Fraction(1)))[0].sigma
     )
-    assert len(meter.select([part], [np.zeros(2)], rho=1, draws=two, multiplier=two)) == 2
+    assert (
+        len(meter.ask(Select(parts=[part], shares=[np.zeros(2)], rho=1, draws=two, multiplier=two)))
+        == 2
+    )
     assert len(choose(meter, rho=1, draws=two)) == 2
     assert [type(e.draws) for e in meter.events if isinstance(e, ev.ExponentialDraws)] == [int, int]
     with pytest.raises(ParameterError, match="scores beyond"):
-        meter.select([part], [np.zeros(2)], rho=1, multiplier=two**62)
+        meter.ask(Select(parts=[part], shares=[np.zeros(2)], rho=1, multiplier=two**62))
     for verb in (
-        lambda m: m.select([part], [np.zeros(2)], rho=1, draws=True),
+        lambda m: m.ask(Select(parts=[part], shares=[np.zeros(2)], rho=1, draws=True)),
         lambda m: choose(m, draws=np.float64(2)),
     ):
         with pytest.raises(ParameterError, match="one draw"):
@@ -685,14 +870,14 @@ def test_whole_numbers_of_any_kind_are_taken_as_what_they_are() -> None:
 def test_several_measurements_are_charged_together_and_looked_at_once() -> None:
     parts = [Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"])]
     meter, source = tripwired()
-    found = meter.measure_all(parts, rho=Fraction(1, 2))
+    found = meter.ask(Measure(parts=parts, rho=Fraction(1, 2)))
     assert source.looked == [2] and [m.part for m in found] == parts
     assert [e.sigma_squared for e in meter.events if isinstance(e, ev.DiscreteGaussian)] == [
         m.sigma**2 for m in found
     ]
     assert 0.49 < sum(float(cost_of(e).rho) for e in meter.events) <= 0.5
     with pytest.raises(BudgetRefused):
-        meter.measure_all(parts, rho=Fraction(6, 10))
+        meter.ask(Measure(parts=parts, rho=Fraction(6, 10)))
     assert len(meter.events) == 2
 
 
@@ -718,7 +903,7 @@ def test_the_ledger_is_charged_before_the_meter_exists() -> None:
 def test_a_mechanism_cannot_spend_the_certificate() -> None:
     meter = meter_on(BASE, certify=Fraction(5))
     with pytest.raises(BudgetRefused, match="left"):
-        meter.measure(Marginal.of(TINY, ["x"]), rho=Fraction(11))
+        meter.ask(Measure(parts=[Marginal.of(TINY, ["x"])], rho=Fraction(11)))[0]
 
 
 def test_threads_cannot_spend_one_allowance_twice() -> None:
@@ -763,7 +948,7 @@ def test_queries_of_another_schema_are_refused_not_broadcast() -> None:
     """One noise value added to five exact counts would give them all away."""
     narrow = Marginal((0,), (1,))
     with pytest.raises(ParameterError, match="another schema"):
-        meter_on(small_table(), schema=SMALL).measure(narrow, rho=Fraction(1))
+        meter_on(small_table(), schema=SMALL).ask(Measure(parts=[narrow], rho=Fraction(1)))[0]
 
 
 def test_a_relation_written_as_text_is_the_relation() -> None:
@@ -790,8 +975,8 @@ def test_whatever_breaks_while_looking_becomes_one_fixed_sentence() -> None:
             raise ValueError("the cell was 13579")
 
     for verb in (
-        lambda m: m.measure(PARTS[0], rho=Fraction(1, 2)),
-        lambda m: m.measure(PARTS[2], rho=Fraction(1, 2)),
+        lambda m: m.ask(Measure(parts=[PARTS[0]], rho=Fraction(1, 2)))[0],
+        lambda m: m.ask(Measure(parts=[PARTS[2]], rho=Fraction(1, 2)))[0],
         discriminate,
     ):
         source = Breaks(BASE, TINY)
@@ -820,9 +1005,9 @@ def test_whatever_breaks_while_counting_rows_becomes_the_same_sentence() -> None
     part = Marginal.of(TINY, ["x"])
     for verb in (
         lambda m: m.rows,
-        lambda m: m.select([part], [np.zeros(2)], rho=1),
+        lambda m: m.ask(Select(parts=[part], shares=[np.zeros(2)], rho=1)),
         choose,
-        lambda m: m.measure(part, rho=1),
+        lambda m: m.ask(Measure(parts=[part], rho=1))[0],
     ):
         meter = Meter(
             Breaks(BASE, TINY),
@@ -878,7 +1063,9 @@ def test_absurd_shares_are_taken_for_the_nearer_end_without_a_warning(
         np.array([np.inf, -np.inf, np.nan, 1e308]),
         np.array([np.inf, -9, np.nan, 6e4], np.float16),
     ):
-        meter_on(BASE).select([part], [share], rho=Fraction(1, 100), multiplier=multiplier)
+        meter_on(BASE).ask(
+            Select(parts=[part], shares=[share], rho=Fraction(1, 100), multiplier=multiplier)
+        )
         counts = part.counts(CodedRows(BASE, TINY.shape)).dense()
         assert (
             seen[-1][0].tolist() == (multiplier * np.abs(counts - np.array([3, 0, 0, 3]))).tolist()
@@ -888,8 +1075,13 @@ def test_absurd_shares_are_taken_for_the_nearer_end_without_a_warning(
 def test_a_multiplier_must_be_a_sensible_whole_number() -> None:
     for multiplier in (1.5, 2**45, 0):
         with pytest.raises(ParameterError):
-            meter_on(BASE).select(
-                [PARTS[0]], [np.zeros(2)], rho=Fraction(1, 2), multiplier=multiplier
+            meter_on(BASE).ask(
+                Select(
+                    parts=[PARTS[0]],
+                    shares=[np.zeros(2)],
+                    rho=Fraction(1, 2),
+                    multiplier=multiplier,
+                )
             )  # type: ignore[arg-type]
 
 
@@ -901,11 +1093,13 @@ def test_n_is_private_under_add_remove() -> None:
     with pytest.raises(ParameterError, match="private"):
         _ = meter.rows
     with pytest.raises(ParameterError, match="private"):
-        meter.select([PARTS[0]], [np.zeros(2)], rho=Fraction(1, 2))
-    found = meter.release_total(rho=Fraction(1, 100))
+        meter.ask(Select(parts=[PARTS[0]], shares=[np.zeros(2)], rho=Fraction(1, 2)))
+    found = meter.ask(ReleaseTotal(rho=Fraction(1, 100)))
     assert isinstance(found, Measurement) and found.sigma**2 >= 50
     assert meter.rows == max(1, int(found.counts[0])) and meter.rows_sigma == found.sigma
-    made = meter.certify([PARTS[0]], [Counts(2, np.array([1, 1]))], 2)
+    made = meter.ask(
+        Certify(parts=[PARTS[0]], answers=[Counts(2, np.array([1, 1]))], released_rows=2)
+    )
     assert (made.rows, made.rows_sigma) == (
         meter.rows,
         float(found.sigma),
@@ -916,13 +1110,13 @@ def test_n_is_free_under_replace_one_and_costs_under_add_remove() -> None:
     free = meter_on(BASE)
     assert free.rows == 3 and free.events == ()
     private = meter_on(BASE, neighbours=ADD)
-    private.release_total(rho=Fraction(1, 2))
+    private.ask(ReleaseTotal(rho=Fraction(1, 2)))
     assert cost_of(private.events[0]).rho == pytest.approx(0.5, rel=3e-3)
 
 
 def test_a_meter_tells_nothing_by_itself() -> None:
     meter = meter_on(small_table(), schema=SMALL)
-    meter.measure(Marginal.of(SMALL, ["a"]), rho=Fraction(1))
+    meter.ask(Measure(parts=[Marginal.of(SMALL, ["a"])], rho=Fraction(1)))[0]
     left = float(meter.left)
     assert repr(meter) == f"<Meter: 1 events, rho {left:.6g} left>", (
         "what was charged, and nothing that was counted"
@@ -935,14 +1129,16 @@ def test_a_meter_tells_nothing_by_itself() -> None:
     meter.close()
     assert not kept and source() is None, "neither the table nor a count of it"
     with pytest.raises(ParameterError, match="closed"):
-        meter.measure(Marginal.of(SMALL, ["b"]), rho=Fraction(1))
+        meter.ask(Measure(parts=[Marginal.of(SMALL, ["b"])], rho=Fraction(1)))[0]
 
 
 def test_measurements_are_unbiased_and_have_their_sigma() -> None:
     part = marginals(SMALL, k=1).parts[0]
     draws = np.array(
         [
-            meter_on(small_table(), schema=SMALL).measure(part, rho=Fraction(1, 100)).counts
+            meter_on(small_table(), schema=SMALL)
+            .ask(Measure(parts=[part], rho=Fraction(1, 100)))[0]
+            .counts
             for _ in range(400)
         ]
     )

@@ -23,7 +23,7 @@ from understudy.game.players.choosing import gamma_after
 from understudy.mechanisms.base import Brief, Mechanism
 from understudy.mechanisms.papers.dqrs import DQRS
 from understudy.mechanisms.papers.dualquery import DualQuery
-from understudy.privacy import Budget, Choice, Meter, ProcessLedger
+from understudy.privacy import Budget, Choice, Meter, ProcessLedger, ReleaseTotal, Resample
 from understudy.privacy.accounting.accountant import ORDERS, Cost, order_of, total_cost
 from understudy.privacy.accounting.events import RenyiCurve
 from understudy.privacy.resampling import milestone, resampling, slot_cost, slot_rho
@@ -164,12 +164,14 @@ def test_slots_are_kept_or_replaced_each_by_itself() -> None:
                 MemorySource(ROWS, TINY), neighbours=Neighbours.REPLACE_ONE, noise=noise, **settings
             )
             terms = {"kappa": Fraction(1, 4), "gamma": Fraction(1, 3), "records": 2}
-            drawn = meter.resample(
-                [QUERIES],
-                [np.array([0.6, 0.3])],
-                [c for c, _ in held],
-                [hit for _, hit in held],
-                **terms,
+            drawn = meter.ask(
+                Resample(
+                    parts=[QUERIES],
+                    shares=[np.array([0.6, 0.3])],
+                    drawn=[c for c, _ in held],
+                    satisfied=[hit for _, hit in held],
+                    **terms,
+                )
             )
             return tuple((c.index, c.sign) for c in drawn)
 
@@ -266,28 +268,47 @@ def test_what_is_asked_wrongly_is_refused_before_it_is_charged() -> None:
     meter, half = meter_of(), [np.full(3, 1 / 3)]
     right: dict[str, Any] = {"kappa": Fraction(1, 1000), "gamma": Fraction(1), "records": 1}
     drawn = [Choice(part, 0), Choice(part, 2, -1)]
-    assert len(meter.resample([part], half, drawn, [True, False], **right)) == 2
+    assert (
+        len(
+            meter.ask(
+                Resample(parts=[part], shares=half, drawn=drawn, satisfied=[True, False], **right)
+            )
+        )
+        == 2
+    )
     before = len(meter.events)
     for wrong in (
         {"kappa": 0.001}, {"kappa": Fraction(0)}, {"gamma": Fraction(-1)}, {"records": 0}, {"records": 1.0}, {"kappa": Fraction(3000)},
         {"gamma": Fraction(1, 2**41)}, {"gamma": Fraction(2**11)}, {"kappa": Fraction(1, 2**81)},
     ):  # fmt: skip
         with pytest.raises(ParameterError):
-            meter.resample([part], half, drawn, [True, False], **{**right, **wrong})
+            meter.ask(
+                Resample(
+                    parts=[part],
+                    shares=half,
+                    drawn=drawn,
+                    satisfied=[True, False],
+                    **{**right, **wrong},
+                )
+            )
     other = us.marginals(SMALL, k=1).parts[1]
     for choices, hits in (
         ([], []), (drawn, [True]), (drawn, [True, 2]), ([Choice(other, 0)], [True]), ([Choice(part, 3)], [True]),
         ([Choice(part, -1)], [True]), ([Choice(part, 0, 0)], [True]), (["a"], [True]),
     ):  # fmt: skip
         with pytest.raises(ParameterError):
-            meter.resample([part], half, choices, hits, **right)
+            meter.ask(Resample(parts=[part], shares=half, drawn=choices, satisfied=hits, **right))
     assert len(meter.events) == before
     private = meter_of(neighbours=Neighbours.ADD_REMOVE_ONE)
-    private.release_total(rho=Fraction(1))
+    private.ask(ReleaseTotal(rho=Fraction(1)))
     with pytest.raises(NotSupported, match="replace-one"):
-        private.resample([part], half, drawn, [True, False], **right)
+        private.ask(
+            Resample(parts=[part], shares=half, drawn=drawn, satisfied=[True, False], **right)
+        )
     with pytest.raises(BudgetRefused):
-        meter_of(Cost(Fraction(10))).resample([part], half, drawn, [True, False], **right)
+        meter_of(Cost(Fraction(10))).ask(
+            Resample(parts=[part], shares=half, drawn=drawn, satisfied=[True, False], **right)
+        )
 
 
 # ---------------------------------------------------------------------- the mechanism
@@ -376,7 +397,19 @@ def test_a_sequence_that_lies_about_its_length_is_charged_for_what_it_holds() ->
     settings: dict[str, Any] = {"kappa": Fraction(1, 1000), "gamma": Fraction(1), "records": 1}
     drawn, hits = Liar([Choice(part, 0)] * 50), Liar([True] * 50)
     assert (
-        tuple.__len__(tuple(meter.resample([part], [np.full(3, 1 / 3)], drawn, hits, **settings)))
+        tuple.__len__(
+            tuple(
+                meter.ask(
+                    Resample(
+                        parts=[part],
+                        shares=[np.full(3, 1 / 3)],
+                        drawn=drawn,
+                        satisfied=hits,
+                        **settings,
+                    )
+                )
+            )
+        )
         == 50
     )
     assert meter.events[-1].what == "resample 50 of 3"

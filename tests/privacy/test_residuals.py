@@ -15,6 +15,7 @@ from understudy.audit.distributions import gaussian_renyi
 from understudy.audit.laws import ADD, BASE, REPLACE, TINY, neighbours_of
 from understudy.audit.laws import RENYI_ORDERS as ORDERS
 from understudy.errors import BudgetRefused, NotSupported, ParameterError
+from understudy.privacy import Residuals
 from understudy.privacy.accounting.accountant import cost_of
 from understudy.privacy.verbs import residuals as residuals_module
 from understudy.privacy.verbs.residuals import contrast, joint_l2, sensitivity
@@ -200,12 +201,12 @@ def test_exact_law_of_measure_residuals(relation: Neighbours) -> None:
     )
     sigmas = [Fraction(6), Fraction(9), Fraction(15, 2), Fraction(20)][: len(parts)]
     meter = meter_on(BASE, neighbours=relation, noise=Silence())
-    centre = meter.measure_residuals(parts, sigmas=sigmas)
+    centre = meter.ask(Residuals(parts=parts, sigmas=sigmas))
     charged = float(cost_of(meter.events[-1]).rho)
     worst = dict.fromkeys(ORDERS, 0.0)
     for other in neighbours_of(BASE, relation):
-        moved = meter_on(other, neighbours=relation, noise=Silence()).measure_residuals(
-            parts, sigmas=sigmas
+        moved = meter_on(other, neighbours=relation, noise=Silence()).ask(
+            Residuals(parts=parts, sigmas=sigmas)
         )
         for a in ORDERS:
             total = 0.0
@@ -222,7 +223,7 @@ def test_exact_law_of_measure_residuals(relation: Neighbours) -> None:
 def test_residuals_have_their_noise_and_are_charged_before_anybody_looks() -> None:
     meter, source = tripwired()
     parts = [Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y", "x"])]
-    found = meter.measure_residuals(parts, sigmas=[Fraction(4), Fraction(1001, 300)])
+    found = meter.ask(Residuals(parts=parts, sigmas=[Fraction(4), Fraction(1001, 300)]))
     assert (
         source.looked == [1]
         and [r.part for r in found] == parts
@@ -231,13 +232,15 @@ def test_residuals_have_their_noise_and_are_charged_before_anybody_looks() -> No
     assert found[1].sigma >= Fraction(1001, 300)
     draws = np.array(
         [
-            meter_on(BASE, rho=10**6).measure_residuals(parts, sigmas=[Fraction(50)] * 2)[1].counts
+            meter_on(BASE, rho=10**6)
+            .ask(Residuals(parts=parts, sigmas=[Fraction(50)] * 2))[1]
+            .counts
             for _ in range(500)
         ]
     )
     truth = (
         meter_on(BASE, noise=Silence())
-        .measure_residuals(parts, sigmas=[Fraction(50)] * 2)[1]
+        .ask(Residuals(parts=parts, sigmas=[Fraction(50)] * 2))[1]
         .counts
     )
     assert np.all(np.abs(draws.mean(axis=0) - truth) < 6 * 50 / np.sqrt(500)) and np.all(
@@ -249,7 +252,7 @@ def test_counts_that_fit_32_bits_may_have_residuals_that_do_not() -> None:
     """Wrapping before the noise would be a large change by one row."""
     wide = Schema.from_domain({"x": 200_000})
     meter = meter_on(np.zeros((20_000, 1), int), schema=wide, noise=Silence())
-    (found,) = meter.measure_residuals([Marginal.of(wide, ["x"])], sigmas=[Fraction(2**40)])
+    (found,) = meter.ask(Residuals(parts=[Marginal.of(wide, ["x"])], sigmas=[Fraction(2**40)]))
     assert found.counts[0] == 20_000 * 199_999 and np.all(found.counts[1:] == -20_000)
 
 
@@ -270,5 +273,5 @@ def test_refused_residuals_cost_nothing() -> None:
     ):
         meter, source = tripwired()
         with pytest.raises(error):
-            meter.measure_residuals(parts, sigmas=sigmas)  # type: ignore[arg-type]
+            meter.ask(Residuals(parts=parts, sigmas=sigmas))  # type: ignore[arg-type]
         assert source.looked == [] and meter.events == ()

@@ -17,16 +17,16 @@ from scipy import stats
 
 from understudy.audit.distributions import gaussian_pmf
 from understudy.counting.tally import DENSE_CELLS, CodedRows, Counts
-from understudy.privacy import Meter, ProcessLedger
+from understudy.privacy import Measure, Meter, ProcessLedger
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import Cost
-from understudy.privacy.meter import MOST_KEPT
 from understudy.privacy.noise import binomial as binomial_module
 from understudy.privacy.noise import samplers as noise_module
 from understudy.privacy.noise import wide
 from understudy.privacy.noise.binomial import binomial
 from understudy.privacy.noise.samplers import Noise
 from understudy.privacy.noise.wide import noisy_above, sampled_above, tail, threshold_for
+from understudy.privacy.verbs.measure import MOST_KEPT
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.schema import Schema
@@ -345,7 +345,7 @@ def test_a_marginal_of_ten_billion_cells() -> None:
     part = Marginal.of(schema, list("abcde"))
     meter = meter_on(rows, schema)
     tracemalloc.start()
-    found = meter.measure(part, rho=Fraction(1, 1000))
+    found = meter.ask(Measure(parts=[part], rho=Fraction(1, 1000)))[0]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 64 * 2**20
@@ -365,7 +365,7 @@ def test_a_marginal_of_ten_billion_cells() -> None:
     assert abs(len(found.keys) - expected) < 8 * math.sqrt(expected) + 50
     heavy = int(np.searchsorted(found.keys, 102030405))
     assert found.keys[heavy] == 102030405 and abs(found.counts[heavy] - 3000) < 8 * found.sigma
-    fewer = meter.measure(part, rho=Fraction(1, 1000), kept=100)
+    fewer = meter.ask(Measure(parts=[part], rho=Fraction(1, 1000), kept=100))[0]
     assert len(fewer.counts) < 300
 
 
@@ -382,7 +382,7 @@ def test_the_threshold_is_the_same_however_many_cells_are_occupied() -> None:
         part, kept = Marginal.of(schema, columns), 20_000 if not sparse else 10
         assert (part.size > DENSE_CELLS) != sparse
         found = [
-            meter_on(rows, schema).measure(part, rho=rho, sparse=sparse, kept=kept)
+            meter_on(rows, schema).ask(Measure(parts=[part], rho=rho, sparse=sparse, kept=kept))[0]
             for rows in (crowded, spread)
         ]
         assert {m.threshold for m in found} == {threshold_for(part.size, found[0].sigma, kept)}
@@ -396,8 +396,10 @@ def test_sparse_on_request_is_the_dense_table_cut() -> None:
     schema = Schema.from_domain({"a": 40, "b": 50})
     rows = np.random.default_rng(0).integers(0, [40, 50], (500, 2))
     part = Marginal.of(schema, ["a", "b"])
-    found = meter_on(rows, schema).measure(part, rho=Fraction(1, 4), sparse=True, kept=10)
-    dense = meter_on(rows, schema).measure(part, rho=Fraction(1, 4))
+    found = meter_on(rows, schema).ask(
+        Measure(parts=[part], rho=Fraction(1, 4), sparse=True, kept=10)
+    )[0]
+    dense = meter_on(rows, schema).ask(Measure(parts=[part], rho=Fraction(1, 4)))[0]
     assert found.sigma == dense.sigma and dense.keys is None and dense.threshold is None
     assert found.keys is not None and found.threshold is not None
     truth = part.counts(CodedRows(rows, schema.shape)).at(found.keys)

@@ -39,10 +39,12 @@ from understudy.mechanisms.base import Brief, Mechanism, make
 from understudy.mechanisms.choose import choose
 from understudy.privacy import (
     Budget,
+    Certify,
     FileLedger,
     Measurement,
     Meter,
     ProcessLedger,
+    ReleaseTotal,
     Residual,
     TableLedger,
 )
@@ -50,7 +52,7 @@ from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import Cost, total_cost
 from understudy.privacy.accounting.budget import exact, exact_epsilon
 from understudy.privacy.ledger.ledger import EARLY, MADE, Ledger, describe_left
-from understudy.privacy.meter import public_rows
+from understudy.privacy.looking import public_rows
 from understudy.privacy.noise.samplers import secure_seed
 from understudy.queries.base import Neighbours
 from understudy.queries.workload import Workload, marginals, query_classes
@@ -270,14 +272,16 @@ def _play(
     """COUNT (if n is private), PLAY, make ROWS, CERTIFY."""
     total: list[Measurement] = []
     if brief.neighbours is Neighbours.ADD_REMOVE_ONE:
-        total.append(meter.release_total(rho=meter.left * TOTAL_SHARE))
+        total.append(meter.ask(ReleaseTotal(rho=meter.left * TOTAL_SHARE)))
     played = mechanism.play(brief, meter, rng, watcher)
     watcher.stage("making rows", 1)
     wanted = rows or min(meter.rows, most_rows(brief.schema))
     codes, synthetic, answers = _rows_that_fit(played.model, brief, wanted, rng)
     watcher.step()
     watcher.stage("certifying", 1)
-    certificate = meter.certify(list(brief.workload), answers.counts, len(codes))
+    certificate = meter.ask(
+        Certify(parts=list(brief.workload), answers=answers.counts, released_rows=len(codes))
+    )
     watcher.step(f"largest error at most {certificate.people:,} people")
     measurements = (*total, *(f for f in played.findings if isinstance(f, (Measurement, Residual))))
     manifest = _manifest(meter, brief, mechanism, budget, measurements, total, len(codes))

@@ -3,7 +3,7 @@ neighbouring tables, can be compared.
 
 ``same`` asks whether the noise was of the same kind and size: that is public, so it must be.
 ``rho`` is what a movement as large as the one that was measured would cost at the noise that was
-asked for, by the proofs in PROOFS.md; ``renyi`` is how far apart the two laws are.
+asked for, by the proofs of the room; ``renyi`` is how far apart the two laws are.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from understudy.audit.distributions import gaussian_renyi, laplace_renyi, renyi
-from understudy.privacy.argmin import Perturbation
+from understudy.privacy.learners import Points
 from understudy.privacy.noise.exponential import TABLE_ERROR, ScoreTable
-from understudy.rules.base import Points
+from understudy.privacy.perturbation import Perturbation
 
 
 class Met(ABC):
@@ -117,7 +117,7 @@ class Drawn(Met):
         return int(np.abs(self._clipped - other._clipped).max())
 
     def shift(self, other: Drawn) -> Fraction:
-        """How far the log of a weight moved (PROOFS.md, N4); worked out here, since what the table
+        """How far the log of a weight moved (privacy/proofs/noise, N4); worked out here, since what the table
         says of itself is what is audited.
         """
         return self.table.kappa * self.moved(other) + TABLE_ERROR

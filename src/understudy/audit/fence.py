@@ -21,6 +21,8 @@ MAY_IMPORT_SOURCES = {
 # The audit stands where exact values meet noise. It makes its own tables; whoever else could import
 # it could stand there too.
 MAY_IMPORT_AUDIT = ("audit/", "cli/audit.py")
+# Who may name further types that are handed exact values: whoever invents the tables, too.
+MAY_TRUST_MORE = ("privacy/", "audit/")
 INSIDE_ONLY = {
     "_exact",
     "_look",
@@ -32,6 +34,7 @@ INSIDE_ONLY = {
     "_blocks",
     "_play",
     "_certify",
+    "_trusts",
 }
 # Names that lead to rows or to noise, whatever module they are taken from, and the files that may
 # take them.
@@ -176,6 +179,8 @@ def _name_breaches(node: ast.AST, place: str) -> list[str]:
             found.append("prints where cells and exact counts pass")
         if place == "api/release.py" and called in ("count", "scan", "counts"):
             found.append(f"asks for {called}: only the meter looks")
+        if not place.startswith(MAY_TRUST_MORE) and any(w.arg == "trusts" for w in node.keywords):
+            found.append("lets in types besides the closed list of those that see exact values")
         if called == "Noise" and not place.startswith(TRUSTED_NAMES["Noise"]):
             found.append("makes its own noise")
         found.extend(_archive_breaches(node, called))

@@ -26,18 +26,38 @@ from understudy.audit.hooks import standing_in
 from understudy.audit.rows import Row
 from understudy.audit.watching import Ear
 from understudy.counting.tally import Counts
-from understudy.privacy import Choice, MarginalScore, Measurement, Meter, ProcessLedger, argmin
+from understudy.privacy import (
+    Argmin,
+    ArgminInBlocks,
+    Certificate,
+    Certify,
+    Choice,
+    MarginalScore,
+    Measure,
+    Measurement,
+    Meter,
+    Mistakes,
+    ProcessLedger,
+    ReleaseTotal,
+    Resample,
+    Residuals,
+    Select,
+    SelectMarginal,
+    SoftArgmin,
+    perturbation,
+)
 from understudy.privacy.accounting.accountant import ORDERS, Cost, total_cost
-from understudy.privacy.argmin import BlockPlan
+from understudy.privacy.learners import Certifier, Rule, Rules, Tilted
+from understudy.privacy.learners import Solved as Certified
 from understudy.privacy.noise.samplers import Noise
+from understudy.privacy.verbs.blocks import BlockPlan
 from understudy.queries.attribute import Attribute
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, parity
-from understudy.rules.base import Rule, RuleClass
-from understudy.rules.certifiers import Certifier, Tilted
-from understudy.rules.certifiers import Solved as Certified
+from understudy.rules.base import RuleClass
 from understudy.rules.conjunctions import Conjunctions
+from understudy.rules.counting import counting_of
 from understudy.rules.task import Task
 from understudy.schema import Schema
 from understudy.sources.memory import MemorySource
@@ -78,6 +98,7 @@ def meter_on(
     play: Cost = RICH,
     certify: Fraction = Fraction(1, 8),
     source: MemorySource | None = None,
+    trusts: Sequence[type] = (),
 ) -> Meter:
     source = source or MemorySource(rows, TINY)
     return Meter(
@@ -88,6 +109,7 @@ def meter_on(
         certify=certify,
         label="audit",
         noise=noise,
+        trusts=trusts,
     )
 
 
@@ -133,7 +155,7 @@ def met_in(
     meter = meter_on(rows, relation, noise=ear)
     if law.needs_total and relation is ADD:
         ear.start(total=(len(rows), total))
-        meter.release_total(rho=1)
+        meter.ask(ReleaseTotal(rho=1))
     before = len(meter.events)
     ear.start()
     with standing_in(**ear.seams()):
@@ -215,18 +237,20 @@ def _answers(parts: Sequence[QueryClass], rows: int) -> list[Counts]:
 
 
 def _measure(part: QueryClass, m: Meter) -> Measurement:
-    return m.measure(part, rho=Fraction(1, 40))
+    return m.ask(Measure(parts=[part], rho=Fraction(1, 40)))[0]
 
 
 def _select(rho: Fraction, **how: Any) -> Callable[[Meter], Any]:
-    return lambda m: m.select([X], [np.array([0.5, 0.5])], rho=rho, **how)
+    return lambda m: m.ask(Select(parts=[X], shares=[np.array([0.5, 0.5])], rho=rho, **how))
 
 
 def _select_apart(m: Meter) -> list[Choice]:
     """One row makes the answers to one batch worse and those to the other better: without signs,
     both cells of a batch move alike.
     """
-    return m.select([X, Y], [np.array([0.4, 0.6]), np.array([0.6, 0.4])], rho=FINE)
+    return m.ask(
+        Select(parts=[X, Y], shares=[np.array([0.4, 0.6]), np.array([0.6, 0.4])], rho=FINE)
+    )
 
 
 def _twice(ask: Callable[[Meter], Any]) -> Callable[[Meter], Any]:
@@ -235,7 +259,29 @@ def _twice(ask: Callable[[Meter], Any]) -> Callable[[Meter], Any]:
 
 def _select_marginal(score: MarginalScore, rho: Fraction, **how: Any) -> Callable[[Meter], Any]:
     answers = [Counts(2, np.array([10, 10])), Counts(2, np.array([12, 8]))]
-    return lambda m: m.select_marginal([X, Y], answers, 20, rho=rho, score=score, **how)
+    return lambda m: m.ask(
+        SelectMarginal(parts=[X, Y], answers=answers, answer_rows=20, rho=rho, score=score, **how)
+    )
+
+
+def _select_over_classes(m: Meter) -> list[Choice]:
+    shares = [np.full(part.size, 0.4) for part in PARTS]
+    return m.ask(Select(parts=PARTS, shares=shares, rho=Fraction(1, 10), signed=True))
+
+
+def _certify(m: Meter) -> Certificate:
+    parts = [X, BOTH]
+    return m.ask(Certify(parts=parts, answers=_answers(parts, 20), released_rows=20))
+
+
+def _soft_argmin(task: Task) -> Callable[[Meter], Any]:
+    counting = counting_of(Conjunctions(attributes=1))
+    return lambda m: m.ask(SoftArgmin(task=task, counting=counting, epsilon=Fraction(1, 20)))
+
+
+def _mistakes(task: Task) -> Callable[[Meter], Any]:
+    of = Conjunctions(attributes=1)
+    return lambda m: m.ask(Mistakes(task=task, of=of, rule=(0,), epsilon=Fraction(1, 20)))
 
 
 FINE = Fraction(1, 2000)  # where an exponential mechanism is close to what its charge allows
@@ -244,20 +290,20 @@ LAWS: tuple[Law, ...] = (
     *(Law(f"measure {part.kind} of {part.size}", partial(_measure, part), BASE,
           tight=0.9 if isinstance(part, Marginal) else 0.3) for part in PARTS),
     Law("measure, three times", lambda m: [_measure(X, m), _measure(BOTH, m), _measure(X, m)], BASE),
-    Law("measure_all", lambda m: m.measure_all([X, Y], rho=Fraction(1, 20), weights=[1, 3]), BASE),
-    Law("measure_all, equal weights", lambda m: m.measure_all([X, Y, BOTH], rho=Fraction(1, 20)), BASE),
-    Law("measure_all, one batch twice", lambda m: m.measure_all([X, BOTH, X], rho=Fraction(1, 20), weights=[2, 1, 2]), BASE),
-    Law("measure, sparse", lambda m: m.measure(BOTH, rho=Fraction(1, 40), sparse=True, kept=1), ALONE),
-    Law("release_total", lambda m: m.release_total(rho=Fraction(1, 30)), BASE, relations=(ADD,)),
-    Law("measure_residuals", lambda m: m.measure_residuals([X, Y, BOTH], sigmas=[Fraction(6), Fraction(9), Fraction(15, 2)]), BASE),
-    Law("measure_residuals, one of them twice", lambda m: m.measure_residuals([X, Y, X], sigmas=[Fraction(6)] * 3), BASE),
+    Law("measure_all", lambda m: m.ask(Measure(parts=[X, Y], rho=Fraction(1, 20), weights=[1, 3])), BASE),
+    Law("measure_all, equal weights", lambda m: m.ask(Measure(parts=[X, Y, BOTH], rho=Fraction(1, 20))), BASE),
+    Law("measure_all, one batch twice", lambda m: m.ask(Measure(parts=[X, BOTH, X], rho=Fraction(1, 20), weights=[2, 1, 2])), BASE),
+    Law("measure, sparse", lambda m: m.ask(Measure(parts=[BOTH], rho=Fraction(1, 40), sparse=True, kept=1))[0], ALONE),
+    Law("release_total", lambda m: m.ask(ReleaseTotal(rho=Fraction(1, 30))), BASE, relations=(ADD,)),
+    Law("measure_residuals", lambda m: m.ask(Residuals(parts=[X, Y, BOTH], sigmas=[Fraction(6), Fraction(9), Fraction(15, 2)])), BASE),
+    Law("measure_residuals, one of them twice", lambda m: m.ask(Residuals(parts=[X, Y, X], sigmas=[Fraction(6)] * 3)), BASE),
     Law("select", _select_apart, EVEN, relations=(REPLACE,), tight_at=NEAR),
     Law("select, signed", _select(FINE, signed=True), EVEN, relations=(REPLACE,), tight_at=NEAR),
     Law("select, private n", _select(FINE, signed=True), EVEN, relations=(ADD,), tight=0.2, tight_at=NEAR, needs_total=True),
     Law("select, several", _select(FINE, signed=True, multiplier=3, draws=2), EVEN, relations=(REPLACE,), tight_at=NEAR),
     Law("select, twice", _twice(_select(FINE, signed=True)), EVEN, relations=(REPLACE,), tight_at=NEAR),
     Law("select, distinct", _select(FINE, signed=True, draws=2, distinct=True), EVEN, relations=(REPLACE,), tight=0.4, tight_at=NEAR),
-    Law("select over classes", lambda m: m.select(PARTS, [np.full(p.size, 0.4) for p in PARTS], rho=Fraction(1, 10), signed=True), BASE,
+    Law("select over classes", _select_over_classes, BASE,
         tight=0.1, tight_at=NEAR, needs_total=True),
     *(Law(f"select_marginal, {score}", _select_marginal(score, FINE), EVEN, relations=(REPLACE,), tight_at=NEAR)
       for score in MarginalScore),
@@ -267,14 +313,14 @@ LAWS: tuple[Law, ...] = (
         relations=(REPLACE,), tight_at=NEAR),
     Law("select_marginal, floors", _select_marginal(MarginalScore.TOTAL, FINE, floors=[1, 0]), EVEN, relations=(REPLACE,),
         tight=0.2, tight_at=NEAR),
-    Law("certify", lambda m: m.certify([X, BOTH], _answers([X, BOTH], 20), 20), np.array([[0, 0]] * 15 + [[1, 1]] * 5), needs_total=True),
-    Law("soft_argmin", lambda m: m.soft_argmin(LABELLED, Conjunctions(attributes=1), epsilon=Fraction(1, 20)), CLEAR[0],
+    Law("certify", _certify, np.array([[0, 0]] * 15 + [[1, 1]] * 5), needs_total=True),
+    Law("soft_argmin", _soft_argmin(LABELLED), CLEAR[0],
         relations=(REPLACE,), tight=0.7, tight_at=NEAR),
-    Law("soft_argmin, costs apart", lambda m: m.soft_argmin(DEAR, Conjunctions(attributes=1), epsilon=Fraction(1, 20)), CLEAR[0],
+    Law("soft_argmin, costs apart", _soft_argmin(DEAR), CLEAR[0],
         relations=(REPLACE,), tight=0.2, tight_at=NEAR),
-    Law("mistakes, twice", _twice(lambda m: m.mistakes(DEAR, Conjunctions(attributes=1), (0,), epsilon=Fraction(1, 20))), CLEAR[0],
+    Law("mistakes, twice", _twice(_mistakes(DEAR)), CLEAR[0],
         relations=(REPLACE,), tight_at=NEAR),
-    Law("mistakes", lambda m: m.mistakes(LABELLED, Conjunctions(attributes=1), (0,), epsilon=Fraction(1, 20)), CLEAR[0],
+    Law("mistakes", _mistakes(LABELLED), CLEAR[0],
         relations=(REPLACE,), tight_at=NEAR),
 )  # fmt: skip
 
@@ -304,7 +350,15 @@ def resample_law(slots: Slots) -> Row:
         meter, held, found = meter_on(table, noise=noise), list(slots.drawn), []
         for _ in range(slots.calls):
             hits = [i % 2 == 0 for i in range(len(held))]
-            held = meter.resample(slots.parts, slots.shares, held, hits, **slots.settings)
+            held = meter.ask(
+                Resample(
+                    parts=slots.parts,
+                    shares=slots.shares,
+                    drawn=held,
+                    satisfied=hits,
+                    **slots.settings,
+                )
+            )
             found.append(
                 tuple(
                     (slots.parts.index(choice.part), choice.index, choice.sign) for choice in held
@@ -365,7 +419,7 @@ class Adversary(Certifier):
     name: ClassVar[str] = "adversary"
     condition: ClassVar[str | None] = None
 
-    def check(self, of: RuleClass) -> None:
+    def check(self, of: Rules) -> None:
         """Any class."""
 
     def solve(self, problem: Tilted) -> Certified:
@@ -379,7 +433,7 @@ class Adversary(Certifier):
 def argmin_law(
     meter: Meter, task: Task, of: RuleClass, certifier: Certifier, **settings: Any
 ) -> dict[Rule, float]:
-    """The law of what ``Meter.argmin`` returns: the meter prepares everything once, and the rest is
+    """The law of what ``Argmin`` returns: the meter prepares everything once, and the rest is
     run for every value of the noise.
     """
     prepared: list[Any] = []
@@ -389,11 +443,11 @@ def argmin_law(
         return next(iter(of.rules()))
 
     with standing_in(solve=keep):
-        meter.argmin(task, of, certifier=certifier, **settings)
+        meter.ask(Argmin(task=task, of=of, certifier=certifier, **settings))
     total: dict[Any, float] = {}
     how, points = prepared[0]
     for outcome, chance in branches.paths(
-        lambda noise: argmin.solve(how, points, certifier, noise)
+        lambda noise: perturbation.solve(how, points, certifier, noise)
     ):
         assert outcome is not None
         total[outcome] = total.get(outcome, 0.0) + chance
@@ -420,7 +474,9 @@ def argmin_row(noise_on: str, weight: int, gap: int, epsilon: Fraction = Fractio
     of = Conjunctions(attributes=1, signed=False, width=width)
     settings = {"epsilon": epsilon, "weight": weight, "gap": gap, "noise_on": noise_on}
     laws = [
-        argmin_law(meter_on(rows), LABELLED, of, Adversary(last, gap), **settings)
+        argmin_law(
+            meter_on(rows, trusts=[Adversary]), LABELLED, of, Adversary(last, gap), **settings
+        )
         for rows in CLEAR
         for last in (False, True)
     ]
@@ -471,13 +527,18 @@ def toy_plan(
 def blocks_law(
     source: MemorySource, task: Task, of: RuleClass, plan: BlockPlan, certifier: Certifier
 ) -> dict[Rule | None, float]:
-    """The law of what ``Meter.argmin_in_blocks`` returns: over the order of the rows and the noise
+    """The law of what ``ArgminInBlocks`` returns: over the order of the rows and the noise
     on the count, none for solvers.
     """
 
     def run(noise: Noise) -> Rule | None:
-        meter = meter_on(np.zeros(0), noise=OnlyBlocks(noise, 1 / plan.inner), source=source)
-        return meter.argmin_in_blocks(task, of, plan, certifier=certifier, weight=1)
+        meter = meter_on(
+            np.zeros(0),
+            noise=OnlyBlocks(noise, 1 / plan.inner),
+            source=source,
+            trusts=[type(certifier)],
+        )
+        return meter.ask(ArgminInBlocks(task=task, of=of, plan=plan, certifier=certifier, weight=1))
 
     total: dict[Any, float] = {}
     with standing_in(plan_blocks=lambda *_: plan):
@@ -495,7 +556,7 @@ class Failing(Certifier):
     name: ClassVar[str] = "failing"
     condition: ClassVar[str | None] = None
 
-    def check(self, of: RuleClass) -> None:
+    def check(self, of: Rules) -> None:
         """Any class."""
 
     def solve(self, problem: Tilted) -> Certified | None:

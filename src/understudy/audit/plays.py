@@ -15,7 +15,7 @@ from understudy.api.release import CERTIFICATE_SHARE, TOTAL_SHARE
 from understudy.bundle.answers import Answers
 from understudy.game.loop import Played
 from understudy.mechanisms.base import Brief, Mechanism, available_mechanisms
-from understudy.privacy import Budget, Meter, ProcessLedger
+from understudy.privacy import Budget, Certify, Meter, ProcessLedger, ReleaseTotal
 from understudy.privacy.noise.samplers import Noise
 from understudy.queries.base import Neighbours
 from understudy.queries.workload import Workload
@@ -114,8 +114,12 @@ def release(
     )
     watched, rng = watch(meter), np.random.default_rng(seed)
     if relation is Neighbours.ADD_REMOVE_ONE:
-        watched.release_total(rho=watched.left * TOTAL_SHARE)
+        watched.ask(ReleaseTotal(rho=watched.left * TOTAL_SHARE))
     played = chosen.play(brief, watched, rng, NoWatcher())
     codes = played.model.rows(watched.rows, rng)
-    watched.certify(list(workload), Answers(workload, codes).counts, len(codes))
+    watched.ask(
+        Certify(
+            parts=list(workload), answers=Answers(workload, codes).counts, released_rows=len(codes)
+        )
+    )
     return Released(played, codes), watched

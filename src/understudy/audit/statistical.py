@@ -25,7 +25,20 @@ from understudy.audit.laws import ADD, BOTH, LABELLED, REPLACE, TINY, X, Y, mete
 from understudy.audit.plays import Subject, release
 from understudy.audit.rows import Row
 from understudy.counting.tally import Counts
-from understudy.privacy import MarginalScore, Meter
+from understudy.privacy import (
+    Argmin,
+    Certify,
+    Discriminate,
+    MarginalScore,
+    Measure,
+    Meter,
+    Mistakes,
+    ReleaseTotal,
+    Residuals,
+    Select,
+    SelectMarginal,
+    SoftArgmin,
+)
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import ORDERS, Cost, total_cost
 from understudy.privacy.accounting.budget import rho_for
@@ -33,7 +46,9 @@ from understudy.privacy.noise.samplers import Noise
 from understudy.privacy.verbs.residuals import joint_l2
 from understudy.queries.base import Neighbours
 from understudy.queries.workload import marginals
+from understudy.rules.certifiers import certifier_of
 from understudy.rules.conjunctions import Conjunctions
+from understudy.rules.counting import counting_of
 from understudy.sources.memory import MemorySource
 
 EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2))
@@ -193,19 +208,19 @@ class Verb:
 def _gaps(m: Meter, rho: Fraction, many: int) -> list[int]:
     return [
         int(found.counts[0] - found.counts[1])
-        for found in m.measure_all([X] * many, rho=rho * many)
+        for found in m.ask(Measure(parts=[X] * many, rho=rho * many))
     ]
 
 
 def _both_gaps(m: Meter, rho: Fraction, many: int) -> list[int]:
-    found = m.measure_all([X, Y] * many, rho=rho * many)
+    found = m.ask(Measure(parts=[X, Y] * many, rho=rho * many))
     return [
         sum(int(f.counts[0] - f.counts[1]) for f in found[i : i + 2]) for i in range(0, 2 * many, 2)
     ]
 
 
 def _firsts(m: Meter, rho: Fraction, many: int) -> list[int]:
-    return [int(found.counts[0]) for found in m.measure_all([X] * many, rho=rho * many)]
+    return [int(found.counts[0]) for found in m.ask(Measure(parts=[X] * many, rho=rho * many))]
 
 
 def _kept(m: Meter, rho: Fraction, many: int) -> list[int]:
@@ -216,22 +231,22 @@ def _kept(m: Meter, rho: Fraction, many: int) -> list[int]:
             if len(f.counts) and f.keys is not None and f.keys[0] == 0
             else int(f.threshold or 0)
         )
-        for f in m.measure_all([BOTH] * many, rho=rho * many, sparse=True, kept=1)
+        for f in m.ask(Measure(parts=[BOTH] * many, rho=rho * many, sparse=True, kept=1))
     ]
 
 
 def _residuals(m: Meter, rho: Fraction, many: int) -> list[int]:
     price = joint_l2([X, Y], [Fraction(8), Fraction(8)], m.neighbours) / 2
     sigma = Fraction(math.ceil(8 * math.sqrt(price / rho) * 16) + 1, 16)
-    found = m.measure_residuals([X, Y] * many, sigmas=[sigma] * (2 * many))
+    found = m.ask(Residuals(parts=[X, Y] * many, sigmas=[sigma] * (2 * many)))
     return [int(found[i].counts[0] + found[i + 1].counts[0]) for i in range(0, 2 * many, 2)]
 
 
 def _told_apart(m: Meter, rho: Fraction, many: int) -> list[int]:
     """Its own terms say what this costs, which is a curve: about rho."""
     sigma = Fraction(math.ceil(32 / math.sqrt(rho)), 32)
-    values = m.discriminate(
-        [X], np.array([[0, 0], [1, 0]]), weight=10, ridge=40, sigma=sigma
+    values = m.ask(
+        Discriminate(parts=[X], made=np.array([[0, 0], [1, 0]]), weight=10, ridge=40, sigma=sigma)
     ).values
     return [int(values[0] - values[1])]
 
@@ -242,25 +257,39 @@ def _choices(
     """A number for each candidate."""
     return lambda m, rho, many: [
         choice.sign * (10 * choice.part.columns[0] + choice.index + 1)
-        for choice in m.select(parts, shares, rho=rho * many, draws=many, **how)
+        for choice in m.ask(Select(parts=parts, shares=shares, rho=rho * many, draws=many, **how))
     ]
 
 
 def _distinct(m: Meter, rho: Fraction, many: int) -> list[int]:
-    one, two = m.select([X], [HALVES], rho=rho, signed=True, draws=2, distinct=True)
+    one, two = m.ask(
+        Select(parts=[X], shares=[HALVES], rho=rho, signed=True, draws=2, distinct=True)
+    )
     return [one.sign * (one.index + 1) + 10 * two.sign * (two.index + 1)]
 
 
 def _marginals(score: MarginalScore) -> Callable[[Meter, Fraction, int], list[int]]:
     answers = [Counts(2, np.array([10, 10])), Counts(2, np.array([12, 8]))]
-    return lambda m, rho, many: m.select_marginal(
-        [X, Y], answers, 20, rho=rho * many, draws=many, score=score
+    return lambda m, rho, many: m.ask(
+        SelectMarginal(
+            parts=[X, Y], answers=answers, answer_rows=20, rho=rho * many, draws=many, score=score
+        )
     )
 
 
 def _argmin(of: Conjunctions) -> Callable[[Meter, Fraction, int], list[int]]:
     return lambda m, epsilon, many: [
-        len(m.argmin(LABELLED, of, epsilon=epsilon, certifier="listing", weight=10))
+        len(
+            m.ask(
+                Argmin(
+                    task=LABELLED,
+                    of=of,
+                    epsilon=epsilon,
+                    certifier=certifier_of("listing", of),
+                    weight=10,
+                )
+            )
+        )
     ]
 
 
@@ -276,7 +305,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("measure, sparse", _kept, ALL),
     Verb(
         "release_total",
-        lambda m, r, _: [int(m.release_total(rho=r).counts[0])],
+        lambda m, r, _: [int(m.ask(ReleaseTotal(rho=r)).counts[0])],
         ("one fewer", "one more"),
         relation=ADD,
         single=True,
@@ -296,20 +325,26 @@ VERBS: tuple[Verb, ...] = (
     *(Verb(f"select_marginal, {score}", _marginals(score), ALL) for score in MarginalScore),
     Verb(
         "certify",
-        lambda m, r, _: [m.certify([X], [Counts(2, np.array([20, 0]))], 20).noisy_largest_error],
+        lambda m, r, _: [
+            m.ask(
+                Certify(parts=[X], answers=[Counts(2, np.array([20, 0]))], released_rows=20)
+            ).noisy_largest_error
+        ],
         ALL[:2],
         single=True,
     ),
     Verb(
         "soft_argmin",
-        lambda m, e, _: [len(m.soft_argmin(LABELLED, RULES, epsilon=e))],
+        lambda m, e, _: [
+            len(m.ask(SoftArgmin(task=LABELLED, epsilon=e, counting=counting_of(RULES))))
+        ],
         RULED,
         pure=True,
         single=True,
     ),
     Verb(
         "mistakes",
-        lambda m, e, _: [m.mistakes(LABELLED, RULES, (0,), epsilon=e)[0]],
+        lambda m, e, _: [m.ask(Mistakes(task=LABELLED, of=RULES, rule=(0,), epsilon=e))[0]],
         RULED,
         pure=True,
         single=True,
@@ -344,7 +379,7 @@ def drawn(
     def meter() -> Meter:
         made = meter_on(rows, verb.relation, **settings)
         if verb.total:
-            made.release_total(rho=10**6)
+            made.ask(ReleaseTotal(rho=10**6))
         return made
 
     one = meter()

@@ -1,4 +1,4 @@
-"""A meter that is watched: every call of a verb, what it charged, what met noise in it, and what it
+"""A meter that is watched: every verb that is asked, what it charged, what met noise in it, and what it
 gave.
 
 A :class:`Watched` stands where a meter stands. With a ``script``, the calls of an earlier run, it
@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,14 +19,14 @@ import numpy as np
 from understudy.audit.claims_met import Above, Coins, Drawn, Gaussian, Laplace, Least, Met, Solved
 from understudy.audit.hooks import standing_in
 from understudy.counting.tally import Counts
-from understudy.privacy import Certificate, Measurement, Meter, Residual, argmin
+from understudy.privacy import Certificate, Measurement, Meter, ReleaseTotal, Residual, perturbation
 from understudy.privacy.accounting import events as ev
-from understudy.privacy.argmin import Perturbation
+from understudy.privacy.learners import Certifier, Points
 from understudy.privacy.noise import exponential, softmin, wide
 from understudy.privacy.noise.exponential import ScoreTable
 from understudy.privacy.noise.samplers import Noise
-from understudy.rules.base import Points
-from understudy.rules.certifiers import Certifier
+from understudy.privacy.perturbation import Perturbation
+from understudy.privacy.verbs.base import Verb
 
 
 class Differs(Exception):
@@ -118,7 +117,7 @@ class Ear(Noise):
 
     def _solve(self, how: Perturbation, points: Points, certifier: Certifier, noise: Noise) -> Any:
         asked = _Asked(self._plain)
-        rule = argmin.solve(how, points, certifier, asked)
+        rule = perturbation.solve(how, points, certifier, asked)
         self.met.append(Solved(points, how, asked.scale, asked.numbers))
         return rule
 
@@ -170,14 +169,18 @@ def _sums(given: Any) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a verb."""
+    """One verb that was asked."""
 
-    verb: str
+    kind: type[Verb[Any]]
     asked: Any
     events: tuple[ev.Event, ...]
     met: tuple[Met, ...]
     coins: tuple[bool, ...]
     given: Any
+
+    @property
+    def verb(self) -> str:
+        return self.kind.name
 
 
 class Watched:
@@ -192,27 +195,28 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"a mechanism has no business with {name}")
-        thing = getattr(self.__meter, name)
-        return partial(self.__hear, name, thing) if callable(thing) else thing
+        return getattr(self.__meter, name)
 
-    def __hear(self, name: str, verb: Callable[..., Any], *args: Any, **settings: Any) -> Any:
+    def ask(self, verb: Verb[Any]) -> Any:
+        """What the meter answers, with a note of it."""
+        kind = type(verb)
         before, ear, script = self.__meter.events, self.__ear, self.__script
         first = None
         if script is not None:
             if len(self.calls) >= len(script):
-                raise Differs(f"{name} is one more call than on the other table")
+                raise Differs(f"{kind.name} is one more call than on the other table")
             first = script[len(self.calls)]
         total = (
             (self.__rows, int(first.given.counts[0]))
-            if first is not None and name == first.verb == "release_total"
+            if first is not None and kind is first.kind is ReleaseTotal
             else None
         )
         ear.start(() if first is None else first.coins, total)
         with standing_in(**ear.seams()):
-            given = verb(*args, **settings)
+            given = self.__meter.ask(verb)
         call = Call(
-            name,
-            plain((args, settings)),
+            kind,
+            plain(verb),
             self.__meter.events[len(before) :],
             ear.heard(given),
             tuple(kept for _, kept in ear.tossed),
@@ -221,7 +225,7 @@ class Watched:
         self.calls.append(call)
         if first is None:
             return given
-        if call.verb != first.verb:
+        if call.kind is not first.kind:
             raise Differs(f"{call.verb} is called where the other table has {first.verb}")
         if call.asked != first.asked:
             raise Differs(f"{call.verb} is asked for something else")

@@ -18,6 +18,9 @@ from understudy.audit.rows import Row, breaches
 from understudy.audit.running import plan, run
 from understudy.bundle.attachment import attach, check_can_attach, statement
 from understudy.cli.plain import json_option, out, speaks_plainly
+from understudy.privacy.trusted import HANDED_EXACT_VALUES
+from understudy.privacy.verbs import VERBS
+from understudy.queries.workload import query_classes
 from understudy.runtime.progress import on_screen
 
 PROCESSES = 2
@@ -50,9 +53,11 @@ def audit(mechanism: str | None, quick: bool, folder: str | None, as_json: bool)
         attach(Path(folder), made)
     held = not breaches(rows)
     if as_json:
-        print(json.dumps({"held": held, **made}))
+        print(json.dumps({"held": held, **made, **closed_lists()}))
     else:
         _show(rows)
+        for words in _in_words(closed_lists()):
+            out.print(words, markup=False, soft_wrap=True)
         out.print(
             _verdict(rows), style="green" if held else "bold red", markup=False, soft_wrap=True
         )
@@ -64,6 +69,28 @@ def audit(mechanism: str | None, quick: bool, folder: str | None, as_json: bool)
                 soft_wrap=True,
             )
     sys.exit(0 if held else 1)
+
+
+def closed_lists() -> dict[str, list[str]]:
+    """What the meter can be asked, and which code outside the room is handed exact values."""
+    return {
+        "verbs": [f"{verb.__module__}.{verb.__qualname__}" for verb in VERBS],
+        "handed_exact_values": list(HANDED_EXACT_VALUES),
+        "query_classes": [
+            f"{kind.__module__}.{kind.__qualname__}" for kind in query_classes().values()
+        ],
+    }
+
+
+def _in_words(lists: dict[str, list[str]]) -> list[str]:
+    names = {key: ", ".join(one.rpartition(".")[2] for one in some) for key, some in lists.items()}
+    return [
+        f"The meter can be asked {len(lists['verbs'])} things: {names['verbs']}.",
+        f"{len(lists['handed_exact_values'])} types outside the privacy room are handed exact"
+        f" values: {names['handed_exact_values']}.",
+        f"Rows are counted by {len(lists['query_classes'])} query classes:"
+        f" {names['query_classes']}.",
+    ]
 
 
 def _run(mechanism: str | None, quick: bool, quiet: bool) -> list[Row]:
@@ -118,5 +145,5 @@ def _verdict(rows: Sequence[Row]) -> str:
         )
     return (
         f"All {len(rows)} checks held. That is evidence about this software, not a proof; the"
-        " proofs are in PROOFS.md."
+        " proofs are in understudy/privacy/proofs."
     )

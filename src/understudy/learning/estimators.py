@@ -19,9 +19,8 @@ from understudy.errors import ParameterError
 from understudy.learning.learn import learn
 from understudy.learning.learned import Learned
 from understudy.learning.reading import bits_of, columns_of, feature, label, plain_classes, yes_of
+from understudy.privacy.learners import Certifier, Rule
 from understudy.privacy.ledger.ledger import Ledger
-from understudy.rules.base import Rule
-from understudy.rules.certifiers import Certifier
 from understudy.rules.classes import rule_class
 from understudy.rules.counting import widest
 from understudy.schema import Schema

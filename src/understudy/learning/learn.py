@@ -19,18 +19,19 @@ from understudy.api.release import as_schema, ledger_for, say_unread
 from understudy.api.session import Booked
 from understudy.errors import NotCertified, ParameterError, ReleaseFailed, UnderstudyError, shown
 from understudy.learning.learned import Learned
-from understudy.privacy import Meter
+from understudy.privacy import Argmin, ArgminInBlocks, Meter, Mistakes, SoftArgmin
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import Cost, total_cost
 from understudy.privacy.accounting.budget import exact, exact_epsilon
-from understudy.privacy.argmin import WEIGHT, perturbation
+from understudy.privacy.learners import Certifier
 from understudy.privacy.ledger.ledger import EARLY, MADE, Ledger
-from understudy.privacy.meter import public_rows
+from understudy.privacy.looking import public_rows
+from understudy.privacy.perturbation import WEIGHT, perturbation
 from understudy.privacy.requests import check_sums, check_task, checked_epsilon
 from understudy.queries.attribute import Attribute
 from understudy.queries.base import Neighbours
 from understudy.rules import prsma
-from understudy.rules.certifiers import Certifier, certifier_of
+from understudy.rules.certifiers import certifier_of
 from understudy.rules.classes import rule_class
 from understudy.rules.counting import counting_of, widest
 from understudy.rules.task import Task
@@ -203,15 +204,19 @@ def _learn(
         # From here on the budget is spent, whatever happens.
         watcher.stage("learning", 1)
         if how is Method.EXPONENTIAL:
-            rule = meter.soft_argmin(task, of, epsilon=for_rule)
+            rule = meter.ask(SoftArgmin(task=task, epsilon=for_rule, counting=counting_of(of)))
         elif how is Method.RSPM:
-            rule = meter.argmin(task, of, epsilon=for_rule, certifier=by, noise_on=noise_on)
+            rule = meter.ask(
+                Argmin(task=task, of=of, epsilon=for_rule, certifier=by, noise_on=noise_on)
+            )
         else:
             assert blocks is not None
-            rule = meter.argmin_in_blocks(task, of, blocks, certifier=by, noise_on=noise_on)
+            rule = meter.ask(
+                ArgminInBlocks(task=task, of=of, plan=blocks, certifier=by, noise_on=noise_on)
+            )
         if for_report and rule is not None:
             watcher.stage("counting mistakes", 1)
-            told = meter.mistakes(task, of, rule, epsilon=for_report)
+            told = meter.ask(Mistakes(task=task, of=of, rule=rule, epsilon=for_report))
         watcher.step()
         events = meter.events
         book.ended(EARLY if rule is None else MADE)

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.errors import BundleError, SourceError, UnderstudyError
+from understudy.privacy.learners import Rule
 from understudy.queries.attribute import Attribute
-from understudy.rules.base import Rule, RuleClass
+from understudy.rules.base import RuleClass
 from understudy.rules.classes import rule_class
 from understudy.rules.task import Task
 from understudy.runtime.paths import as_path

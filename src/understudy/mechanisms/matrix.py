@@ -2,7 +2,7 @@
 workload, and add them up.
 
 Xiao, He, Zhang and Kifer (2023), ResidualPlanner, with exact discrete noise and the joint price of
-PROOFS.md, M8. Every marginal of the workload is answered without bias, all agree with each other,
+privacy/proofs/residuals, M8. Every marginal of the workload is answered without bias, all agree with each other,
 and the noise of each is known before a row is read. Single columns are planned for as well: rows
 cannot be better than their columns, and a workload of wide tables alone would starve them.
 """

@@ -90,7 +90,7 @@ def round_up(value: float | Decimal, digits: int = 3) -> str:
 def certificate(
     noisy: int, sigma: Fraction, rows: int, rows_sigma: Fraction, queries: int
 ) -> Certificate:
-    """The bound from its released parts (PROOFS.md, M3); `verify` recomputes it with the same
+    """The bound from its released parts (proofs/certify, M3); `verify` recomputes it with the same
     function.
 
     ``P[N_Z(0, s^2) >= m] <= P[N(0, s^2) >= m - 1]`` (Canonne, Kamath and Steinke 2020, Prop. 25),

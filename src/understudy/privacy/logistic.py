@@ -1,5 +1,5 @@
 """A linear discriminator of one-hot cells by objective perturbation, found in whole numbers
-(PROOFS.md, M14).
+(proofs/discriminate, M14).
 
 With h(x) the cells of M public marginals that a row is in and w(s), about 1/(1 + e^s), one minus
 the confidence at a score s, it is the theta at which the slope of a convex objective vanishes:
@@ -246,7 +246,7 @@ def checked_terms(
             "So many rows, or so small a ridge, is more than the discriminator's arithmetic"
             " carries; use a larger ridge."
         )
-    # Plain descent is sure to arrive: rounding holds it up by no more than this (PROOFS.md, M14).
+    # Plain descent is sure to arrive: rounding holds it up by no more than this (proofs/discriminate, M14).
     stuck = terms.error + Fraction(terms.steepest * _root_up(cells), 2 ** (GRID - FINE))
     if 2 * (1 + Fraction(terms.steepest, ridge)) * stuck > terms.stop:
         raise NotSupported(

@@ -8,19 +8,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from understudy.counting.tally import DENSE_CELLS, LARGEST_TABLE, Counts
 from understudy.errors import NotSupported, ParameterError
 from understudy.privacy.accounting.budget import MOST_EPSILON
-from understudy.privacy.argmin import LEAST_EPSILON
+from understudy.privacy.learners import LARGEST_SUM, Certifier, LearningTask, Points, Rules
+from understudy.privacy.trusted import let_in
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
-from understudy.rules.base import Points, RuleClass
-from understudy.rules.certifiers import LARGEST_SUM, Certifier, certifier_of
-from understudy.rules.task import Task
 
+LEAST_EPSILON = Fraction(1, 10**6)  # of an optimum: below it, noise is all there is
 LARGEST_PRODUCT = 2**61  # of two numbers of rows: twice it fits 64 bits
 
 
@@ -31,6 +31,13 @@ class Choice:
     part: QueryClass
     index: int
     sign: int = 1
+
+
+class Read(NamedTuple):
+    """A batch to be counted, and how many counts it was priced for."""
+
+    part: QueryClass
+    size: int
 
 
 def check_sizes(parts: Sequence[QueryClass]) -> None:
@@ -57,13 +64,22 @@ def check_measurable(parts: Sequence[QueryClass], sparse: bool) -> None:
             )
 
 
-def check_shares(parts: Sequence[QueryClass], shares: Sequence[np.ndarray]) -> None:
+def checked_shares(
+    parts: Sequence[QueryClass], given: Sequence[np.ndarray]
+) -> tuple[np.ndarray, ...]:
+    """A model's answers, copied: somebody may go on writing to them."""
+    wrong = "Each batch of queries needs one answer per query."
+    try:
+        shares = tuple(np.array(share, np.float64) for share in given)
+    except (TypeError, ValueError):
+        raise ParameterError(wrong) from None
     if (
         not parts
         or len(parts) != len(shares)
         or any(share.shape != (part.size,) for part, share in zip(parts, shares, strict=True))
     ):
-        raise ParameterError("Each batch of queries needs one answer per query.")
+        raise ParameterError(wrong)
+    return shares
 
 
 def check_distinct(draws: int, candidates: int, distinct: bool) -> None:
@@ -76,37 +92,43 @@ def check_distinct(draws: int, candidates: int, distinct: bool) -> None:
 
 def as_shares(weights: Sequence[int | Fraction] | None, count: int) -> list[Fraction]:
     """Weights as exact shares of one."""
-    given = [1] * count if weights is None else list(weights)
-    if len(given) != count or not all(
-        isinstance(w, (int, Fraction)) and not isinstance(w, bool) and w > 0 for w in given
-    ):
+    given = [Fraction(1)] * count if weights is None else [exact_number(w) for w in weights]
+    if len(given) != count or not all(w is not None and w > 0 for w in given):
         raise ParameterError("Weights are whole numbers or Fractions above 0, one for each batch.")
-    return [Fraction(w) / sum(given) for w in given]
+    exact = [w for w in given if w is not None]
+    return [w / sum(exact) for w in exact]
 
 
-def check_answers(
-    parts: Sequence[QueryClass], answers: Sequence[Counts], answer_rows: int, rows: int
-) -> None:
-    """That counts among some rows answer each query once, in a form that the kernels compare
-    without wrapping.
+def checked_answers(
+    reads: Sequence[Read], given: Sequence[Counts], answer_rows: object, rows: int
+) -> tuple[tuple[Counts, ...], int]:
+    """Counts among some rows that answer each query once, in a form that the kernels compare
+    without wrapping; and the number of those rows.
     """
-    if (
-        not parts
-        or not is_whole(answer_rows, 1)
-        or [part.size for part in parts] != [answer.cells for answer in answers]
-    ):
+    among = whole(answer_rows, 1)
+    # The numbers of cells are copied: two sparse tables are walked along them, side by side.
+    answers = tuple(
+        Counts(
+            whole(one.cells, 0) or 0,
+            np.asarray(one.values),
+            None if one.keys is None else np.array(one.keys),
+        )
+        for one in given
+    )
+    if not reads or among is None or [r.size for r in reads] != [one.cells for one in answers]:
         raise ParameterError(
             "These answers need the rows that they were counted in, and one answer per query."
         )
-    if rows * int(answer_rows) >= LARGEST_PRODUCT:
+    if rows * among >= LARGEST_PRODUCT:
         raise ParameterError(
-            f"Answers among {answer_rows:,} rows cannot be compared with {rows:,} rows; use fewer."
+            f"Answers among {among:,} rows cannot be compared with {rows:,} rows; use fewer."
         )
     if not all(is_table(answer) for answer in answers):
         raise ParameterError(
             "Answers are 32- or 64-bit whole numbers: one a cell, or one for each of some cells"
             " whose numbers rise."
         )
+    return answers, among
 
 
 def is_table(counts: Counts) -> bool:
@@ -124,42 +146,47 @@ def is_table(counts: Counts) -> bool:
     return rising and (not len(keys) or bool(keys[0] >= 0 and keys[-1] < counts.cells))
 
 
+def exact_number(value: object) -> Fraction | None:
+    """A whole number or a Fraction, in plain whole numbers; None for anything else.
+
+    NumPy's whole numbers inside a Fraction would wrap, and a number of somebody's own kind might
+    not say the same thing twice.
+    """
+    if not isinstance(value, (int, Fraction)) or isinstance(value, bool):
+        return None
+    return Fraction(int(value.numerator), int(value.denominator))
+
+
 def exact_rho(rho: object) -> Fraction:
     """What a verb may cost, exactly: a float would be rounded somewhere, and NaN is not at most 0."""
-    if not isinstance(rho, (int, Fraction)) or isinstance(rho, bool) or rho <= 0:
+    exact = exact_number(rho)
+    if exact is None or exact <= 0:
         raise ParameterError(
             "rho must be a whole number or a Fraction above 0; turn a float into a Fraction first,"
             " as in Fraction('0.1')."
         )
-    return Fraction(rho)
+    return exact
 
 
 def checked_epsilon(epsilon: object) -> Fraction:
-    if (
-        not isinstance(epsilon, (int, Fraction))
-        or isinstance(epsilon, bool)
-        or not LEAST_EPSILON <= epsilon <= MOST_EPSILON
-    ):
+    exact = exact_number(epsilon)
+    if exact is None or not LEAST_EPSILON <= exact <= MOST_EPSILON:
         raise ParameterError(
             "epsilon must be an exact number (a Fraction, not a float) from"
             f" {float(LEAST_EPSILON):g} to {MOST_EPSILON}, each part of it."
         )
-    return Fraction(epsilon)
+    return exact
 
 
-def checked_certifier(given: str | Certifier, of: RuleClass) -> Certifier:
-    by = certifier_of(given, of)
+def checked_certifier(given: Certifier, of: Rules, also: tuple[type, ...]) -> Certifier:
+    by = let_in(given, also)
     by.check(of)
     return by
 
 
-def check_task(task: Task, of: RuleClass, shape: Sequence[int]) -> None:
+def check_task(task: LearningTask, of: Rules, shape: Sequence[int]) -> None:
     """That a class fits its task, and that the task's columns can be counted together."""
-    if (
-        not isinstance(task, Task)
-        or not isinstance(of, RuleClass)
-        or of.attributes != len(task.attributes)
-    ):
+    if of.attributes != len(task.attributes):
         raise ParameterError(
             "Learning needs a Task, and a class of rules over as many attributes as the task has."
         )
@@ -170,7 +197,7 @@ def check_task(task: Task, of: RuleClass, shape: Sequence[int]) -> None:
         )
 
 
-def check_sums(rows: int, task: Task, weight: int) -> None:
+def check_sums(rows: int, task: LearningTask, weight: int) -> None:
     """That what all rows cost together is far from what a solver's arithmetic carries, whatever the
     rows are.
     """
@@ -178,50 +205,68 @@ def check_sums(rows: int, task: Task, weight: int) -> None:
         raise ParameterError(f"With {rows:,} rows and these costs, weight must be smaller.")
 
 
-def checked_points(given: Points | None, of: RuleClass) -> Points:
+def checked_points(given: Points | None, of: Rules) -> Points:
+    """Public points, copied."""
     if given is None:
         return Points(np.zeros((0, of.attributes), np.uint8), np.zeros(0, np.int64))
-    shaped = given.bits.shape == (*given.cost.shape, of.attributes) and given.cost.ndim == 1
-    whole = shaped and given.cost.dtype == np.int64 and bool(np.isin(given.bits, (0, 1)).all())
-    if not whole or sum(abs(cost) for cost in given.cost.tolist()) > LARGEST_SUM // 4:
+    bits, cost = np.array(given.bits), np.array(given.cost)
+    shaped = bits.shape == (*cost.shape, of.attributes) and cost.ndim == 1
+    sound = shaped and cost.dtype == np.int64 and bool(np.isin(bits, (0, 1)).all())
+    if not sound or sum(abs(each) for each in cost.tolist()) > LARGEST_SUM // 4:
         raise ParameterError(
             "Public points are rows of 0 and 1, one for each attribute, with 64-bit whole costs"
             " that are not huge."
         )
-    return given
+    return Points(bits, cost)
 
 
-def is_whole(value: object, least: int) -> bool:
-    return (
-        isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= least
-    )
+def whole(value: object, least: int) -> int | None:
+    """A whole number of at least so much, read once; None for anything else."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+        return None
+    exact = int(value)
+    return exact if exact >= least else None
 
 
 def whole_numbers(values: Sequence[int] | None, count: int, least: int, name: str) -> list[int]:
-    given = [least] * count if values is None else list(values)
-    if len(given) != count or not all(is_whole(value, least) for value in given):
+    given = [least] * count if values is None else [whole(value, least) for value in values]
+    exact = [value for value in given if value is not None]
+    if len(given) != count or len(exact) != count:
         raise ParameterError(
             f"{name} are whole numbers of at least {least}, one for each candidate."
         )
-    return [int(value) for value in given]
+    return exact
 
 
-def choices_of(parts: Sequence[QueryClass], candidates: np.ndarray) -> list[Choice]:
+def choices_of(reads: Sequence[Read], candidates: np.ndarray) -> list[Choice]:
     """Candidates by number: all queries in order, and then all negations."""
-    offsets = np.cumsum([0, *(part.size for part in parts)])
+    offsets = np.cumsum([0, *(size for _, size in reads)])
     negated, within = np.divmod(candidates, offsets[-1])
     at = np.searchsorted(offsets, within, side="right") - 1
     triples = zip(at.tolist(), (within - offsets[at]).tolist(), negated.tolist(), strict=True)
-    return [Choice(parts[i], index, -1 if negation else 1) for i, index, negation in triples]
+    return [Choice(reads[i].part, index, -1 if negation else 1) for i, index, negation in triples]
 
 
-def places_of(
-    parts: Sequence[QueryClass], drawn: Sequence[Choice], satisfied: Sequence[bool]
-) -> list[tuple[int, int]]:
+class Slot(NamedTuple):
+    """A drawn query: which batch it is of, its place there, and whether the last record satisfies
+    it.
+    """
+
+    batch: int
+    place: int
+    sign: int
+    hit: bool
+
+
+def slots_of(
+    reads: Sequence[Read], drawn: Sequence[Choice], satisfied: Sequence[bool]
+) -> list[Slot]:
     """Where each drawn query is; raises unless they are queries of these parts, each with a yes or
     no.
     """
-    where = {part: i for i, part in enumerate(parts)}
+    # Read once: a sequence of the caller's own kind might not say the same thing twice.
+    drawn, satisfied = tuple(drawn), tuple(satisfied)
+    where = {part: i for i, (part, _) in enumerate(reads)}
     if (
         not drawn
         or len(drawn) != len(satisfied)
@@ -231,18 +276,15 @@ def places_of(
             "Keeping drawn queries needs at least one, and for each whether the last record"
             " satisfies it."
         )
-    places = []
-    for choice in drawn:
-        sound = (
-            isinstance(choice, Choice)
-            and choice.part in where
-            and choice.sign in (1, -1)
-            and is_whole(choice.index, 0)
-        )
-        if not sound or choice.index >= choice.part.size:
+    slots = []
+    for choice, hit in zip(drawn, satisfied, strict=True):
+        at = where.get(choice.part) if isinstance(choice, Choice) else None
+        index = whole(choice.index, 0) if at is not None else None
+        sound = at is not None and index is not None and choice.sign in (1, -1)
+        if not sound or at is None or index is None or index >= reads[at].size:
             raise ParameterError("Only queries of these batches, or their negations, can be kept.")
-        places.append((where[choice.part], int(choice.index)))
-    return places
+        slots.append(Slot(at, index, 1 if choice.sign > 0 else -1, bool(hit)))
+    return slots
 
 
 def name_of(part: QueryClass) -> str:

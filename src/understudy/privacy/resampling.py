@@ -1,4 +1,4 @@
-"""What it costs to keep or replace drawn queries instead of drawing all of them anew (PROOFS.md,
+"""What it costs to keep or replace drawn queries instead of drawing all of them anew (proofs/resample,
 M9).
 
 A slot holds a query. It is kept with probability p = exp(-x), where x moves by at most ``kappa``

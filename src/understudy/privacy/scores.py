@@ -1,5 +1,5 @@
 """How wrong a model is on whole marginals, in whole rows: the scores that a marginal is selected by
-(PROOFS.md, M4).
+(proofs/select_marginal, M4).
 """
 
 from __future__ import annotations

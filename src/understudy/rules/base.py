@@ -6,7 +6,7 @@ every class is a simple one over its lifted coordinates. Points that are no pers
 literal is false and all others, negations included, are true", exist there too; a separator set
 needs them.
 
-Two public descriptions of a rule carry the noise of :meth:`Meter.argmin` (PROOFS.md, M10):
+Two public descriptions of a rule carry the noise of ``Argmin`` (privacy/proofs/argmin, M10):
 
     separators   points on which any two rules of the class differ somewhere
     features     yes/no facts about a rule, exactly ``slots`` of them true: of any two rules each has one that the other lacks
@@ -16,23 +16,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from understudy.errors import ParameterError
+from understudy.privacy.learners import Rule
 
-Rule = tuple[int, ...]
 MOST_ATTRIBUTES = 200
-
-
-@dataclass(frozen=True, eq=False)
-class Points:
-    """Different points with a cost each: what saying yes there costs, or saves if it is negative."""
-
-    bits: np.ndarray = field(repr=False)  # uint8, points x attributes
-    cost: np.ndarray = field(repr=False)  # int64
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,8 @@
 than a stated gap, or nothing.
 
 A certifier is called by the privacy room only. Which rule it returns among equals, and how it finds
-it, is of no consequence; that its proof is true is what the privacy of :meth:`Meter.argmin` rests
-on (PROOFS.md, M10). So a proof is checked as far as our own arithmetic reaches: what the rule is
+it, is of no consequence; that its proof is true is what the privacy of ``Argmin`` rests on
+(privacy/proofs/argmin, M10). So a proof is checked as far as our own arithmetic reaches: what the rule is
 worth is computed again in whole numbers, the bound has to meet it, the rule has to be in the class,
 and neither a search around it nor, in a small class, a look at every rule may find a better one.
 """
@@ -12,11 +12,8 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import itertools
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -24,62 +21,26 @@ import numpy as np
 from understudy.errors import NotSupported, ParameterError, shown
 from understudy.oracles import child
 from understudy.oracles.outside import Worker
-from understudy.rules.base import Points, Rule, RuleClass
+from understudy.privacy.learners import (
+    MOST_LISTED,
+    Certifier,
+    Points,
+    Rules,
+    Solved,
+    Tilted,
+    is_small,
+)
+from understudy.privacy.trusted import let_in
+from understudy.rules.base import RuleClass
 from understudy.rules.conjunctions import Conjunctions, Disjunctions
 from understudy.rules.counting import counting_of
 from understudy.rules.parities import Parities
 
 FOREVER = 1e6  # seconds, twelve days: a limit of work ends a solve, never a clock
-MOST_LISTED = 4096
 MOST_LIFTED = 22
-# of all costs, bonuses and noise: far below it a float still knows which whole number it means
-LARGEST_SUM = 2**48
-
-
-@dataclass(frozen=True, eq=False)
-class Tilted:
-    """Private points and noise: the rule of least cost, less the bonus of its features, is wanted."""
-
-    of: RuleClass
-    lifted: np.ndarray = field(repr=False)  # int8, points x coordinates
-    cost: np.ndarray = field(repr=False)  # int64
-    bonus: np.ndarray | None = field(default=None, repr=False)  # int64, a feature each
-
-    def value(self, rule: Rule) -> int:
-        """What a rule costs, exactly."""
-        paid = sum(self.cost[self.of.values(rule, self.lifted)].tolist())
-        return paid - (
-            0 if self.bonus is None else sum(self.bonus[self.of.features_of(rule)].tolist())
-        )
-
-
-@dataclass(frozen=True)
-class Solved:
-    """A rule, and a whole number that no rule's cost is below."""
-
-    rule: Rule
-    bound: int
-
-
-class Certifier(ABC):
-    """Finds the best rule and proves it."""
-
-    name: ClassVar[str]
-    # what the proof has to be believed for; None when it is our own
-    condition: ClassVar[str | None]
-
-    @abstractmethod
-    def solve(self, problem: Tilted) -> Solved | None:
-        """The best rule with its proof; None without one."""
-
-    @property
-    def reads(self) -> str:
-        """The guarantee in two words."""
-        return "unconditional" if self.condition is None else f"conditional on {self.condition}"
-
-    @abstractmethod
-    def check(self, of: RuleClass) -> None:
-        """Raise, in a sentence, if such a class cannot be served."""
+# What is run instead of the solver's child process; replaced in tests only. It is handed private
+# points, so nobody names it in a certifier.
+COMMAND: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +50,7 @@ class Listing(Certifier):
     name: ClassVar[str] = "listing"
     condition: ClassVar[str | None] = None
 
-    def check(self, of: RuleClass) -> None:
+    def check(self, of: Rules) -> None:
         if not is_small(of):
             raise NotSupported(
                 f"Only classes of up to {MOST_LISTED:,} rules can be listed; use the certifier"
@@ -113,7 +74,7 @@ class Counted(Certifier):
     name: ClassVar[str] = "counting"
     condition: ClassVar[str | None] = None
 
-    def check(self, of: RuleClass) -> None:
+    def check(self, of: Rules) -> None:
         if not _can_count(of):
             raise NotSupported(
                 "The certifier counting is for conjunctions, disjunctions and parities without a"
@@ -122,9 +83,8 @@ class Counted(Certifier):
             )
 
     def solve(self, problem: Tilted) -> Solved | None:
-        counting = counting_of(
-            dataclasses.replace(problem.of, attributes=problem.of.lifted, signed=False)
-        )
+        of = _whole_class(problem)
+        counting = counting_of(dataclasses.replace(of, attributes=of.lifted, signed=False))
         costs = counting.costs(Points(problem.lifted.astype(np.uint8), problem.cost))
         best = int(np.argmin(costs))
         return Solved(counting.rule(best), int(costs[best]))
@@ -136,11 +96,9 @@ class Cpsat(Certifier):
 
     Attributes:
         work: the limit, in CP-SAT's deterministic time; one to three seconds of one core each.
-        command: what to run instead of the child; for tests.
     """
 
     work: float = 60.0
-    command: tuple[str, ...] | None = field(default=None, repr=False)
 
     name: ClassVar[str] = "cpsat"
     condition: ClassVar[str | None] = "solver certificate (CP-SAT)"
@@ -153,15 +111,16 @@ class Cpsat(Certifier):
         ):
             raise ParameterError("The certifier cpsat needs a positive limit of work.")
 
-    def check(self, of: RuleClass) -> None:
+    def check(self, of: Rules) -> None:
         if importlib.util.find_spec("ortools") is None:
             raise NotSupported(
                 "The certifier cpsat needs OR-tools: pip install 'understudy[solvers]'."
             )
 
     def solve(self, problem: Tilted) -> Solved | None:
-        program = problem.of.program(problem.lifted, problem.cost, problem.bonus)
-        worker = Worker(self.command)
+        of = _whole_class(problem)
+        program = of.program(problem.lifted, problem.cost, problem.bonus)
+        worker = Worker(COMMAND)
         try:
             answer = worker.ask(
                 FOREVER,
@@ -173,11 +132,11 @@ class Cpsat(Certifier):
             )
         finally:
             worker.close()
-        return _read(problem, program.constant, len(program.gain), answer)
+        return _read(of, program.constant, len(program.gain), answer)
 
 
 def _read(
-    problem: Tilted, constant: int, variables: int, answer: dict[str, np.ndarray] | None
+    of: RuleClass, constant: int, variables: int, answer: dict[str, np.ndarray] | None
 ) -> Solved | None:
     if (
         answer is None
@@ -190,10 +149,16 @@ def _read(
         return None
     # The solver's bound is a whole number that its last float operations may have moved by an ulp,
     # either way.
-    return Solved(problem.of.rule_from(x), -math.floor(bound + 0.25) - constant)
+    return Solved(of.rule_from(x), -math.floor(bound + 0.25) - constant)
 
 
-def _can_count(of: RuleClass) -> bool:
+def _whole_class(problem: Tilted) -> RuleClass:
+    """The class of a problem with all that solvers need of it."""
+    assert isinstance(problem.of, RuleClass)
+    return problem.of
+
+
+def _can_count(of: Rules) -> bool:
     return (
         isinstance(of, (Conjunctions, Disjunctions, Parities))
         and of.width is None
@@ -201,36 +166,16 @@ def _can_count(of: RuleClass) -> bool:
     )
 
 
-def certified(problem: Tilted, solved: Solved | None, gap: int) -> bool:
-    """Whether a proof holds as far as can be checked: nothing better than ``gap`` is known, or
-    claimed to be possible.
-    """
-    if solved is None or not problem.of.contains(solved.rule):
-        return False
-    worth = problem.value(solved.rule)
-    if not 0 <= worth - solved.bound <= gap:
-        return False
-    rivals = problem.of.rules() if is_small(problem.of) else problem.of.nearby(solved.rule)
-    return all(
-        problem.value(rival) >= worth - gap for rival in rivals if problem.of.contains(rival)
-    )
-
-
-@lru_cache(maxsize=256)
-def is_small(of: RuleClass) -> bool:
-    """Whether every rule can be looked at."""
-    return sum(1 for _ in itertools.islice(of.rules(), MOST_LISTED + 1)) <= MOST_LISTED
-
-
 CERTIFIERS: dict[str, type[Certifier]] = {kind.name: kind for kind in (Listing, Counted, Cpsat)}
 
 
 def certifier_of(given: str | Certifier, of: RuleClass) -> Certifier:
     """A certifier by name with its usual limit, or as given; ``auto`` is one of our own where a
-    class allows it, which cannot fail.
+    class allows it, which cannot fail. One that may not see private points is refused here, before
+    anything is charged.
     """
     if isinstance(given, Certifier):
-        return given
+        return let_in(given)
     if given == "auto":
         return Listing() if is_small(of) else Counted() if _can_count(of) else Cpsat()
     if not isinstance(given, str) or given not in CERTIFIERS:

@@ -15,14 +15,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from understudy.rules.base import (
-    Program,
-    Rule,
-    RuleClass,
-    SubsetClass,
-    literal_words,
-    literals_of,
-)
+from understudy.privacy.learners import Rule
+from understudy.rules.base import Program, RuleClass, SubsetClass, literal_words, literals_of
 
 
 @dataclass(frozen=True, kw_only=True)

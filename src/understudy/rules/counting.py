@@ -14,13 +14,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 
 from understudy.errors import NotSupported
-from understudy.rules.base import Points, Rule, RuleClass
+from understudy.privacy.learners import Counting, Points, Rule
+from understudy.rules.base import RuleClass
 from understudy.rules.conjunctions import Conjunctions, Disjunctions
 from understudy.rules.halfspaces import Halfspaces
 from understudy.rules.parities import Parities
@@ -33,101 +34,97 @@ MOST_PATTERN_RULES = 300_000  # to list when looking for the different functions
 MOST_PATTERN_CELLS = 2**27  # those rules times the 2^k points that each is asked about
 
 
-class Counting(ABC):
-    """The rules of a class in a fixed public order."""
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """How many rules there are."""
-
-    @abstractmethod
-    def costs(self, points: Points) -> np.ndarray:
-        """What each rule costs (int64)."""
-
-    @abstractmethod
-    def rule(self, index: int) -> Rule:
-        """One rule."""
-
-
-class Lattice(Counting):
+@dataclass(frozen=True)
+class Lattice:
     """Each attribute is demanded, demanded to be false (if signed), or left out: 2^d or 3^d
     conjunctions, and "never" if signed.
     """
 
-    def __init__(self, of: Conjunctions | Disjunctions) -> None:
-        self._class = of
-        self._options = 2 + of.signed
-        # a disjunction is no exactly where the conjunction of negations is yes
-        self._negate = isinstance(of, Disjunctions)
+    of: Conjunctions | Disjunctions
+
+    @property
+    def _options(self) -> int:
+        return 2 + self.of.signed
+
+    @property
+    def _negate(self) -> bool:
+        """A disjunction is no exactly where the conjunction of negations is yes."""
+        return isinstance(self.of, Disjunctions)
 
     @property
     def size(self) -> int:
-        return self._options**self._class.attributes + self._class.signed
+        return self._options**self.of.attributes + self.of.signed
 
     def costs(self, points: Points) -> np.ndarray:
-        d = self._class.attributes
+        d = self.of.attributes
         bits = 1 - points.bits if self._negate else points.bits
         table = _table(bits, points.cost).reshape((2,) * d)
         for axis in range(d):
             no, yes = np.take(table, 0, axis), np.take(table, 1, axis)
-            table = np.stack([no, yes, no + yes] if self._class.signed else [yes, no + yes], axis)
+            table = np.stack([no, yes, no + yes] if self.of.signed else [yes, no + yes], axis)
         costs = table.reshape(-1)
         total = int(points.cost.sum())
         costs = total - costs if self._negate else costs
-        constant = [total if self._negate else 0] if self._class.signed else []
+        constant = [total if self._negate else 0] if self.of.signed else []
         return np.concatenate([costs, np.asarray(constant, np.int64)])
 
     def rule(self, index: int) -> Rule:
-        d = self._class.attributes
+        d = self.of.attributes
         if index == self._options**d:
             return (0, d)  # an attribute and its negation
         rule = []
         for attribute, option in enumerate(np.unravel_index(index, (self._options,) * d)):
             if int(option) < self._options - 1:  # the last is to leave it out
-                rule.append(attribute + d * (self._class.signed and int(option) == 0))
+                rule.append(attribute + d * (self.of.signed and int(option) == 0))
         return tuple(sorted(rule))
 
 
-class Walsh(Counting):
+@dataclass(frozen=True)
+class Walsh:
     """All 2^d parities, and if signed their negations after them."""
 
-    def __init__(self, of: Parities) -> None:
-        self._class = of
+    of: Parities
 
     @property
     def size(self) -> int:
-        return 2**self._class.lifted
+        return 2**self.of.lifted
 
     def costs(self, points: Points) -> np.ndarray:
-        d = self._class.attributes
+        d = self.of.attributes
         table = _table(points.bits, points.cost).reshape((2,) * d)
         for axis in range(d):
             no, yes = np.take(table, 0, axis), np.take(table, 1, axis)
             table = np.stack([no + yes, no - yes], axis)
         # The transform is (cost where even) - (cost where odd); the two add up to the total.
         odd = (int(points.cost.sum()) - table.reshape(-1)) // 2
-        return np.concatenate([odd, int(points.cost.sum()) - odd]) if self._class.signed else odd
+        return np.concatenate([odd, int(points.cost.sum()) - odd]) if self.of.signed else odd
 
     def rule(self, index: int) -> Rule:
-        d = self._class.attributes
+        d = self.of.attributes
         even, chosen = divmod(index, 2**d)
         return (*(j for j in range(d) if chosen >> (d - 1 - j) & 1), *([d] if even else []))
 
 
-class Juntas(Counting):
-    """Rules about at most ``width`` attributes, each function once: by number of attributes, set of
-    attributes, function.
+@dataclass(frozen=True)
+class Juntas:
+    """Rules about at most so many attributes as the class is wide, each function once: by number of
+    attributes, set of attributes, function.
     """
 
-    def __init__(self, of: RuleClass, width: int) -> None:
-        self._class, self._width = of, min(width, of.attributes)
-        self._patterns = [functions(of, k) for k in range(self._width + 1)]
+    of: RuleClass
+
+    @property
+    def _width(self) -> int:
+        return _width(self.of)
+
+    @cached_property
+    def _patterns(self) -> list[tuple[np.ndarray, list[Rule]]]:
+        return [functions(self.of, k) for k in range(self._width + 1)]
 
     @cached_property
     def _starts(self) -> list[int]:
         sizes = [
-            len(tables) * math.comb(self._class.attributes, k)
+            len(tables) * math.comb(self.of.attributes, k)
             for k, (tables, _) in enumerate(self._patterns)
         ]
         return [0, *itertools.accumulate(sizes)]
@@ -141,8 +138,8 @@ class Juntas(Counting):
         found = [np.zeros(0, np.int64)]
         for k, (tables, _) in enumerate(self._patterns):
             sets = np.asarray(
-                list(itertools.combinations(range(self._class.attributes), k)), np.int64
-            ).reshape(math.comb(self._class.attributes, k), k)
+                list(itertools.combinations(range(self.of.attributes), k)), np.int64
+            ).reshape(math.comb(self.of.attributes, k), k)
             for start in range(0, len(sets), 1024):
                 cells = _cells(columns, points.cost, sets[start : start + 1024])
                 found.append((cells @ tables.T.astype(np.int64)).reshape(-1))
@@ -153,9 +150,9 @@ class Juntas(Counting):
         tables, rules = self._patterns[k]
         at, pattern = divmod(index - self._starts[k], len(tables))
         attributes = next(
-            itertools.islice(itertools.combinations(range(self._class.attributes), k), at, None)
+            itertools.islice(itertools.combinations(range(self.of.attributes), k), at, None)
         )
-        return self._class.renamed(rules[pattern], attributes or (0,), small_class(self._class, k))
+        return self.of.renamed(rules[pattern], attributes or (0,), small_class(self.of, k))
 
 
 def small_class(of: RuleClass, attributes: int) -> RuleClass:
@@ -194,6 +191,7 @@ def patterns(of: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
     return tables[kept].reshape(len(kept), -1)[:, : 2**k], [rules[i] for i in kept]
 
 
+@lru_cache(maxsize=256)
 def functions(of: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
     """Those patterns that a rule of the class can say: a conjunction of one literal is never
     "never", which takes two.
@@ -216,8 +214,13 @@ def size_of(of: RuleClass) -> int:
         return (2 + of.signed) ** of.attributes + of.signed
     if of.width is None and isinstance(of, Parities):
         return 2**of.lifted
-    width = of.attributes if of.width is None else min(of.width, of.attributes)
-    return sum(len(functions(of, k)[0]) * math.comb(of.attributes, k) for k in range(width + 1))
+    return sum(
+        len(functions(of, k)[0]) * math.comb(of.attributes, k) for k in range(_width(of) + 1)
+    )
+
+
+def _width(of: RuleClass) -> int:
+    return of.attributes if of.width is None else min(of.width, of.attributes)
 
 
 @lru_cache(maxsize=256)
@@ -255,7 +258,7 @@ def counting_of(of: RuleClass) -> Counting:
         return Lattice(of)
     if of.width is None and isinstance(of, Parities):
         return Walsh(of)
-    return Juntas(of, of.attributes if of.width is None else of.width)
+    return Juntas(of)
 
 
 def _table(bits: np.ndarray, cost: np.ndarray) -> np.ndarray:

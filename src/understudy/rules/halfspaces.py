@@ -17,7 +17,8 @@ from typing import ClassVar
 import numpy as np
 
 from understudy.errors import ParameterError
-from understudy.rules.base import MOST_ATTRIBUTES, Program, Rule, RuleClass, SubsetClass
+from understudy.privacy.learners import Rule
+from understudy.rules.base import MOST_ATTRIBUTES, Program, RuleClass, SubsetClass
 
 
 @dataclass(frozen=True, kw_only=True)

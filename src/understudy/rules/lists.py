@@ -16,7 +16,8 @@ from typing import ClassVar
 import numpy as np
 
 from understudy.errors import ParameterError
-from understudy.rules.base import Program, Rule, RuleClass, literal_words, literals_of
+from understudy.privacy.learners import Rule
+from understudy.rules.base import Program, RuleClass, literal_words, literals_of
 
 
 @dataclass(frozen=True, kw_only=True)

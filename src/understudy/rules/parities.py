@@ -15,7 +15,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from understudy.rules.base import Program, Rule, RuleClass, SubsetClass
+from understudy.privacy.learners import Rule
+from understudy.rules.base import Program, RuleClass, SubsetClass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """PRSMA's plan: what learning over blocks of rows takes, said before anything is read.
 
-Neel, Roth and Wu (2019), with the corrected number of blocks and constants of PROOFS.md, M12. It
+Neel, Roth and Wu (2019), with the corrected number of blocks and constants of
+privacy/proofs/blocks, M12. It
 stays private when solves fail as an adversary would have them fail, and pays for that with so many
 solves and so few rows each that it is of use at toy sizes only.
 """
@@ -12,8 +13,8 @@ from typing import Any
 
 from understudy.errors import NotSupported, ParameterError
 from understudy.privacy.accounting.budget import exact, exact_epsilon
-from understudy.privacy.argmin import BlockPlan, plan_blocks
-from understudy.rules.certifiers import Certifier
+from understudy.privacy.learners import Certifier
+from understudy.privacy.verbs.blocks import BlockPlan, plan_blocks
 
 # a process of its own for each solve takes most of a second
 MOST_SOLVES, MOST_OUTSIDE_SOLVES = 200_000, 2_000

@@ -11,14 +11,14 @@ import numpy as np
 from understudy.game.loop import Finding, Model
 from understudy.game.players.measuring import single
 from understudy.game.players.oracle import Growing, Records, any_query
-from understudy.privacy import Choice, Meter
-from understudy.privacy.argmin import WEIGHT
+from understudy.privacy import Argmin, Choice, Meter, Resample, Select
+from understudy.privacy.learners import Certifier, Points, Rule
+from understudy.privacy.perturbation import WEIGHT
 from understudy.privacy.resampling import milestone
 from understudy.queries.attribute import Attribute
 from understudy.queries.base import QueryClass
 from understudy.queries.lattice import AllConjunctions
-from understudy.rules.base import Points, Rule
-from understudy.rules.certifiers import Certifier
+from understudy.rules.certifiers import certifier_of
 from understudy.rules.conjunctions import Conjunctions
 from understudy.rules.task import Task
 
@@ -37,8 +37,8 @@ class WorstSigned:
 
     def point(self, model: Model) -> Sequence[Finding]:
         shares = [model.shares(part) for part in self._parts]
-        return self._meter.select(
-            self._parts, shares, rho=self._rho, draws=self._draws, signed=True
+        return self._meter.ask(
+            Select(parts=self._parts, shares=shares, rho=self._rho, draws=self._draws, signed=True)
         )
 
 
@@ -69,13 +69,15 @@ class WeightedQueries:
         if m == 0:
             return [any_query(self._parts, self._rng) for _ in range(self._draws)]
         shares = [model.shares(part) for part in self._parts]
-        return self._meter.select(
-            self._parts,
-            shares,
-            rho=self._unit * m * m,
-            draws=self._draws,
-            multiplier=m,
-            signed=True,
+        return self._meter.ask(
+            Select(
+                parts=self._parts,
+                shares=shares,
+                rho=self._unit * m * m,
+                draws=self._draws,
+                multiplier=m,
+                signed=True,
+            )
         )
 
 
@@ -107,8 +109,15 @@ class KeptQueries:
             shares = [model.shares(part) for part in self._parts]
             satisfied = [_satisfies(model.last, choice) for choice in self._slots]
             settings = {"kappa": self._kappa, "gamma": gamma_after(records)}
-            self._slots = self._meter.resample(
-                self._parts, shares, self._slots, satisfied, records=records, **settings
+            self._slots = self._meter.ask(
+                Resample(
+                    parts=self._parts,
+                    shares=shares,
+                    drawn=self._slots,
+                    satisfied=satisfied,
+                    records=records,
+                    **settings,
+                )
             )
         return list(self._slots)
 
@@ -147,8 +156,13 @@ class PrivateBestResponse:
         assert isinstance(model, Records)
         found = [self._best(model, under=under) for under in (True, False)]
         parts = list(dict.fromkeys(self._part.around(sum(1 << e for e in rule)) for rule in found))
-        return self._meter.select(
-            parts, [model.shares(part) for part in parts], rho=self._for_choice, signed=True
+        return self._meter.ask(
+            Select(
+                parts=parts,
+                shares=[model.shares(part) for part in parts],
+                rho=self._for_choice,
+                signed=True,
+            )
         )
 
     def _best(self, model: Records, *, under: bool) -> Rule:
@@ -157,8 +171,14 @@ class PrivateBestResponse:
         bits, counts = np.unique(task.bits(model.codes, columns), axis=0, return_counts=True)
         whole = np.rint(WEIGHT * self._meter.rows * counts / len(model.codes)).astype(np.int64)
         public = Points(bits, whole if under else -whole)
-        return self._meter.argmin(
-            task, self._of, epsilon=self._epsilon, certifier=self._certifier, public=public
+        return self._meter.ask(
+            Argmin(
+                task=task,
+                of=self._of,
+                epsilon=self._epsilon,
+                certifier=certifier_of(self._certifier, self._of),
+                public=public,
+            )
         )
 
 

@@ -7,7 +7,7 @@ a row is in. Its likelihood
     average over rows of ln D(x)  +  average over the generator's rows of ln(1 - D(x))  -  ridge/2
     |theta|^2
 
-has one maximum, and what is released is the theta that is there under noise (PROOFS.md, M14).
+has one maximum, and what is released is the theta that is there under noise (privacy/proofs/discriminate, M14).
 """
 
 from __future__ import annotations

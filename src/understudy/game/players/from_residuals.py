@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from understudy.game.fitting.reconstruction import Estimate, Plan, reconstruct
 from understudy.game.loop import DataPlayer, Finding, Model
-from understudy.privacy import Measurement, Meter, Residual
+from understudy.privacy import Measurement, Meter, Residual, Residuals
 from understudy.queries.marginal import Marginal
 
 
@@ -23,7 +23,7 @@ class MeasureResiduals:
         if self._done or not self._plan.parts:
             return []
         self._done = True
-        return self._meter.measure_residuals(self._plan.parts, sigmas=self._plan.sigmas)
+        return self._meter.ask(Residuals(parts=self._plan.parts, sigmas=self._plan.sigmas))
 
 
 class FromResiduals:

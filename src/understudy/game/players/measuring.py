@@ -12,7 +12,15 @@ from understudy.errors import NotSupported
 from understudy.game.loop import Finding, Model, QueryPlayer
 from understudy.game.players.critic import Criticised
 from understudy.game.players.rows import RowModel
-from understudy.privacy import Choice, MarginalScore, Meter
+from understudy.privacy import (
+    Choice,
+    Discriminate,
+    MarginalScore,
+    Measure,
+    Meter,
+    Select,
+    SelectMarginal,
+)
 from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Query, Symmetric
@@ -47,10 +55,10 @@ class MeasureAll:
 
     def point(self, model: Model) -> Sequence[Finding]:
         parts, self._parts = self._parts, []
-        return (
-            self._meter.measure_all(parts, rho=self._rho, weights=self._weights, kept=KEPT)
-            if parts
-            else []
+        if not parts:
+            return []
+        return self._meter.ask(
+            Measure(parts=parts, rho=self._rho, weights=self._weights, kept=KEPT)
         )
 
 
@@ -65,8 +73,8 @@ class WorstFirst:
 
     def point(self, model: Model) -> Sequence[Finding]:
         shares = [model.shares(part) for part in self._parts]
-        (choice,) = self._meter.select(self._parts, shares, rho=self._select)
-        return [self._meter.measure(choice.part.around(choice.index), rho=self._measure)]
+        (choice,) = self._meter.ask(Select(parts=self._parts, shares=shares, rho=self._select))
+        return self._meter.ask(Measure(parts=[choice.part.around(choice.index)], rho=self._measure))
 
 
 class WorstSeveral:
@@ -90,14 +98,17 @@ class WorstSeveral:
 
     def point(self, model: Model) -> Sequence[Finding]:
         shares = [model.shares(part) for part in self._parts]
-        chosen = self._meter.select(
-            self._parts, shares, rho=self._select, draws=self._queries, distinct=True
-        )
-        return [
-            self._meter.measure(
-                Symmetric(tuple(single(choice) for choice in chosen)), rho=self._measure
+        chosen = self._meter.ask(
+            Select(
+                parts=self._parts,
+                shares=shares,
+                rho=self._select,
+                draws=self._queries,
+                distinct=True,
             )
-        ]
+        )
+        batch = Symmetric(tuple(single(choice) for choice in chosen))
+        return self._meter.ask(Measure(parts=[batch], rho=self._measure))
 
 
 def single(choice: Choice) -> Query:
@@ -132,10 +143,16 @@ class WorstMarginal:
 
     def point(self, model: Model) -> Sequence[Finding]:
         answers, rows = whole_counts(model, self._parts)
-        (index,) = self._meter.select_marginal(
-            self._parts, answers, rows, rho=self._select, score=MarginalScore.LARGEST
+        (index,) = self._meter.ask(
+            SelectMarginal(
+                parts=self._parts,
+                answers=answers,
+                answer_rows=rows,
+                rho=self._select,
+                score=MarginalScore.LARGEST,
+            )
         )
-        return [self._meter.measure(self._parts[index], rho=self._measure)]
+        return self._meter.ask(Measure(parts=[self._parts[index]], rho=self._measure))
 
 
 def whole_counts(model: Model, parts: Sequence[Marginal]) -> tuple[list[Counts], int]:
@@ -162,8 +179,14 @@ class WholeDiscriminator:
         count, weight = made_rows(self._meter.rows)
         made = model.rows(count, self._rng)
         return [
-            self._meter.discriminate(
-                model.parts, made, weight=weight, ridge=self._ridge, sigma=self._sigma
+            self._meter.ask(
+                Discriminate(
+                    parts=model.parts,
+                    made=made,
+                    weight=weight,
+                    ridge=self._ridge,
+                    sigma=self._sigma,
+                )
             )
         ]
 

@@ -3,7 +3,7 @@
 Vietri, Tian, Bun, Steinke and Wu (2020), Algorithm 4, slot by slot. The weights over queries move
 little from round to round, so a drawn query can mostly stay: after each record it is kept with a
 probability that depends on how its weight moved, and only what is rejected is drawn anew. A round
-of s slots costs s times a Renyi curve (privacy/PROOFS.md, M9) instead of s fresh draws. With G =
+of s slots costs s times a Renyi curve (privacy/proofs/resample, M9) instead of s fresh draws. With G =
 eta T that is about s (G^3 + 3 G^2) / (6 n^2) in rho for all rounds together, however many there
 are, where DualQuery pays s G^2 T / (6 n^2):
 many rounds of small steps are nearly free. Beyond eta = 0.5 there is nothing to gain.

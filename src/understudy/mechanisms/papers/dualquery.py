@@ -7,7 +7,7 @@ release. Round t is s draws of an exponential mechanism at eta (t - 1), so that
 
     rho = s eta^2 (T - 1) T (2T - 1) / (12 n^2),
 
-and eta follows from T, s and the budget (privacy/PROOFS.md, N4 and M2). The first round's draws are
+and eta follows from T, s and the budget (privacy/proofs/select, M2). The first round's draws are
 uniform and free.
 """
 
@@ -30,9 +30,9 @@ from understudy.game.players.product import Product
 from understudy.mechanisms.base import Brief, Mechanism, check_share, check_whole
 from understudy.mechanisms.papers.leading import reach
 from understudy.oracles.base import Oracle
-from understudy.privacy import Budget, Measurement, Meter
+from understudy.privacy import Budget, Measure, Measurement, Meter
 from understudy.privacy.accounting.accountant import Cost
-from understudy.privacy.meter import LARGEST_SCORE
+from understudy.privacy.verbs.select import LARGEST_SCORE
 from understudy.runtime.watching import Watcher
 
 MOST_ROUNDS = 100_000
@@ -142,7 +142,9 @@ class DualQuery(Mechanism):
         """
         if not self.columns:
             return [], None
-        found = meter.measure_all(one_way(brief.schema), rho=meter.left * Fraction(self.columns))
+        found = meter.ask(
+            Measure(parts=one_way(brief.schema), rho=meter.left * Fraction(self.columns))
+        )
         product = Product(brief.schema, meter.rows)
         product.learn(found)
         return found, product.result().columns

@@ -7,7 +7,7 @@ records
 
 and the query player selects q_t, among the queries and their negations, that these records answer
 too low. Nothing is measured. A selection costs rho / (T - 1), four times less than the paper
-charges for the same law (privacy/PROOFS.md, N4 and M2).
+charges for the same law (privacy/proofs/select, M2).
 """
 
 from __future__ import annotations

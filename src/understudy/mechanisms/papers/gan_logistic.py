@@ -3,7 +3,7 @@ objective perturbation.
 
 The discriminator is linear in the one-hot cells of the workload's marginals. What is RELEASED each
 round is the discriminator itself, the minimum of a convex objective with Gaussian noise in it
-(PROOFS.md, M14), charged as a Renyi curve. Then the generator is TRAINED toward what the
+(privacy/proofs/discriminate, M14), charged as a Renyi curve. Then the generator is TRAINED toward what the
 discriminator takes for real. That the two come to rest anywhere is not proved: accuracy is what the
 certificate says. On ADULT's 64 3-way marginals at epsilon 1 (the suite querygan, one run) the
 largest error was 0.025 and the mean 6.3e-6, in 142 CPU seconds. arp is the mechanism to use, this

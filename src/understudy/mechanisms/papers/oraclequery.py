@@ -34,11 +34,12 @@ from understudy.mechanisms.base import Brief, Mechanism
 from understudy.mechanisms.papers.leading import Leading
 from understudy.privacy import Budget, Meter
 from understudy.privacy.accounting.accountant import Cost
+from understudy.privacy.learners import Certifier
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.lattice import MOST_LITERALS, AllConjunctions
 from understudy.queries.separator import separator
 from understudy.rules import prsma
-from understudy.rules.certifiers import CERTIFIERS, Certifier, Cpsat, certifier_of
+from understudy.rules.certifiers import CERTIFIERS, Cpsat, certifier_of
 from understudy.rules.conjunctions import Conjunctions
 from understudy.schema import Schema
 

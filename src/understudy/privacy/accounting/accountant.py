@@ -2,7 +2,7 @@
 
 A cost has three parts that add up separately: ``rho`` (zCDP), ``curve`` (Renyi divergence on a
 fixed public grid of orders, beside rho) and ``delta`` (probability mass outside any guarantee).
-PROOFS.md, section A, shows that adding them is sound for adaptive composition.
+proofs/accounting shows that adding them is sound for adaptive composition.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Cost:
 
         A limit in epsilon and delta is kept at one order, the one at which its own rho meets them:
         an order picked afterwards, the best for what was spent, could depend on what was released
-        (PROOFS.md, A2).
+        (proofs/accounting, A2).
         """
         if self.delta:
             return None

@@ -68,7 +68,7 @@ class PerturbedArgmin(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class PureDP(Event):
-    """Any epsilon-DP step whose proof is elsewhere in PROOFS.md."""
+    """Any epsilon-DP step whose proof is elsewhere in ``proofs/``."""
 
     epsilon: Fraction
 

@@ -4,7 +4,7 @@ draw is settled.
 The draw inverts the distribution at one uniform number U. Both are known as intervals: U by its
 first bits, the distribution by integer bounds on the weights around its mode, and bounds on all
 that lies beyond. If the intervals leave two answers open, both are refined; nothing is ever decided
-by rounding (PROOFS.md, N6).
+by rounding (proofs/noise, N6).
 """
 
 from __future__ import annotations

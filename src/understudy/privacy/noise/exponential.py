@@ -24,7 +24,7 @@ from understudy.privacy.noise.samplers import Noise
 from understudy.runtime.compiled import kernel
 
 # A weight is the true value to within 2 units and at least 2^64, so its log is off by less than
-# 2^-62; a pair of weights by less than 2^-61 (PROOFS.md, N4).
+# 2^-62; a pair of weights by less than 2^-61 (proofs/noise, N4).
 TABLE_ERROR = Fraction(1, 2**61)
 GUARD_BITS = 66
 WORKING_BITS = 96
@@ -113,7 +113,7 @@ def draw(
     """``draws`` candidates, each with probability proportional to the weight of its score.
 
     Independent draws; or, if ``distinct``, each from the candidates that those before it left
-    (PROOFS.md, N5).
+    (proofs/noise, N5).
     """
     clipped = np.clip(scores, 0, table.top)  # clipping is 1-Lipschitz: the sensitivity stays
     values, sizes = _groups(clipped, table.top)

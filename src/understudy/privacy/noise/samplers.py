@@ -23,8 +23,8 @@ from understudy.runtime.compiled import kernel
 
 DIGIT = 16  # bits a word
 # sigma = SIGMA_STEPS..2*SIGMA_STEPS-1 halvings of a unit below SIGMA_STEPS, whole numbers above: a
-# relative step of at most 1/1024, small enough integers for exact 64-bit arithmetic (PROOFS.md,
-# N3).
+# relative step of at most 1/1024, small enough integers for exact 64-bit arithmetic
+# (proofs/noise, N3).
 SIGMA_STEPS = 1 << 10
 LARGEST_FAST_SIGMA = 1 << 23
 SMALLEST_FAST_SIGMA = Fraction(1, 4)
@@ -101,7 +101,7 @@ class Noise:
 
     def above(self, size: int, sigma: Fraction, threshold: int) -> np.ndarray:
         """Those of ``size`` proposals that are accepted, with the law of N_Z(0, sigma^2) beyond
-        ``threshold`` (PROOFS.md, N7).
+        ``threshold`` (proofs/noise, N7).
         """
         scale = sigma**2 / (threshold + 1)
         if (
@@ -381,7 +381,7 @@ def _gaussian_kernel(
 
 # Whole sigma = t beyond what can be squared in 64 bits. With |Y| = u + t*v the exponent (|Y| - t)^2
 # / (2 t^2) falls apart into pieces whose coins have denominators of at most t: nothing is ever
-# squared (PROOFS.md, N3).
+# squared (proofs/noise, N3).
 
 
 @kernel(borrows=True, inner=True)

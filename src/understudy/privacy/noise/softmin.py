@@ -5,7 +5,7 @@ Candidate i is drawn with probability proportional to exp(-kappa * cost_i), kapp
 Weights are bounded from both sides in fixed point, relative to the least cost that occurs; a
 uniform number is drawn bit by bit until the bounds leave one candidate for every way to go on. The
 law is that of the real weights: neither the reference nor the number of bits leaves a trace in it
-(PROOFS.md, N8).
+(proofs/noise, N8).
 """
 
 from __future__ import annotations

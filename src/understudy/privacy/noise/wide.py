@@ -3,7 +3,7 @@ threshold is kept.
 
 Dropping small noisy counts is post-processing, so the kept ones may be drawn directly: noise on
 each occupied cell; of the empty ones, how many exceed the threshold, which, and by how much. The
-law is that of noising all cells (PROOFS.md, N6 and N7); memory is that of what is kept.
+law is that of noising all cells (proofs/noise, N6 and N7); memory is that of what is kept.
 """
 
 from __future__ import annotations

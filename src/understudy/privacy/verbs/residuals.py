@@ -3,7 +3,7 @@
 The residual of a set A of columns is what its table says beyond all smaller tables: every axis of
 x_A centred. Scaled by the sizes it is a whole vector, Xi_A x_A with Xi_A the Kronecker product over
 A of (m_i I - 1 1^T), so exact integer noise can be added to it (Xiao, He, Zhang and Kifer, NeurIPS
-2023). Proofs are in PROOFS.md, M8.
+2023). Proofs are in proofs/residuals, M8.
 """
 
 from __future__ import annotations
@@ -14,16 +14,21 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
+from understudy.counting.tally import Counts
 from understudy.errors import NotSupported, ParameterError
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.noise.samplers import (
     LARGEST_WIDE_SIGMA,
     SMALLEST_FAST_SIGMA,
+    Noise,
     round_sigma_up,
 )
+from understudy.privacy.requests import check_sizes, exact_number
+from understudy.privacy.verbs.base import Priced, Public, Verb, read
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 
@@ -47,6 +52,41 @@ class Residual:
     sigma: Fraction
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Residuals(Verb[list[Residual]]):
+    """What each set of columns says beyond its subsets, in whole numbers with noise of these
+    sigmas: one joint charge (M8).
+    """
+
+    parts: Sequence[Marginal]
+    sigmas: Sequence[Fraction]
+
+    name: ClassVar[str] = "measure_residuals"
+
+    def priced(self, public: Public) -> Priced[list[Residual]]:
+        given = tuple(map(public.own, self.parts))
+        check_sizes(given)
+        parts = [part for part in given if isinstance(part, Marginal)]
+        if len(parts) != len(given):
+            raise ParameterError(
+                "Residuals are of whole marginals, written for the table's own schema."
+            )
+        drawn = check_residuals(parts, tuple(self.sigmas), public.shape)
+
+        def answer(exact: Sequence[Counts], noise: Noise) -> list[Residual]:
+            return [
+                Residual(
+                    part,
+                    contrast(counts.dense(), part.shape) + noise.gaussian(counts.cells, sigma),
+                    sigma,
+                )
+                for part, counts, sigma in zip(parts, exact, drawn, strict=True)
+            ]
+
+        event = joint_event(parts, drawn, public.neighbours)
+        return Priced(events=(event,), reads=read(parts), answer=answer)
+
+
 def contrast(table: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Xi_A applied to a flat table, one axis at a time: size times each entry minus the sum along
     its axis.
@@ -61,7 +101,7 @@ def contrast(table: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def sensitivity(part: Marginal) -> int:
-    """Squared length of any column of Xi_A: what one row adds (PROOFS.md, M8)."""
+    """Squared length of any column of Xi_A: what one row adds (proofs/residuals, M8)."""
     return math.prod(size * (size - 1) for size in part.shape)
 
 
@@ -87,9 +127,8 @@ def check_residuals(
     for part in parts:
         # The joint bound relies on one row having the same code in every table, so shapes must be
         # the schema's, not only sizes.
-        fits = isinstance(part, Marginal) and len(set(part.positions)) == len(part.positions)
         if (
-            not fits
+            len(set(part.positions)) != len(part.positions)
             or any(not 0 <= p < len(shape) for p in part.positions)
             or part.shape != tuple(shape[p] for p in part.positions)
         ):
@@ -98,9 +137,10 @@ def check_residuals(
             )
         if 1 in part.shape:
             raise ParameterError("A column with a single value has no residual; leave it out.")
-    if any(not isinstance(sigma, Fraction) or sigma <= 0 for sigma in sigmas):
+    exact = [exact_number(sigma) if isinstance(sigma, Fraction) else None for sigma in sigmas]
+    if any(sigma is None or sigma <= 0 for sigma in exact):
         raise ParameterError("The sigmas of residuals are exact fractions above 0.")
-    drawn = [round_sigma_up(max(sigma, SMALLEST_FAST_SIGMA)) for sigma in sigmas]
+    drawn = [round_sigma_up(max(s, SMALLEST_FAST_SIGMA)) for s in exact if s is not None]
     if max(drawn) > LARGEST_WIDE_SIGMA:
         raise NotSupported(
             f"A residual would need noise of sigma {float(max(drawn)):.3g}, beyond"

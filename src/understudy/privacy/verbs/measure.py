@@ -1,0 +1,110 @@
+"""All counts of some batches with discrete Gaussian noise (proofs/measure, M1 and M5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from understudy.counting.tally import DENSE_CELLS, Counts
+from understudy.errors import ParameterError
+from understudy.privacy.accounting import events as ev
+from understudy.privacy.noise.samplers import Noise, round_sigma_up, sqrt_up
+from understudy.privacy.noise.wide import noisy_above, threshold_for
+from understudy.privacy.requests import as_shares, check_measurable, exact_rho, name_of, whole
+from understudy.privacy.verbs.base import Priced, Public, Verb, l2_squared, read
+from understudy.queries.base import QueryClass
+
+KEPT = 20_000  # empty cells that exceed the threshold of a wide marginal, on average
+# so that the threshold of a wide marginal is well beyond sigma (proofs/measure, M5)
+MOST_KEPT = DENSE_CELLS // 16
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Noisy counts of a batch of queries: released values, safe to show.
+
+    With a ``threshold``, only the noisy counts above it are here and ``keys`` are the numbers of
+    their cells, rising. All that is known of the other cells is that their noisy counts are at most
+    the threshold.
+    """
+
+    part: QueryClass
+    counts: np.ndarray = field(repr=False)
+    sigma: Fraction
+    keys: np.ndarray | None = field(default=None, repr=False)
+    threshold: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Measure(Verb[list[Measurement]]):
+    """Several batches at once: one charge for the price of their L2 sensitivities, one pass over
+    the data (M1).
+
+    Attributes:
+        parts: the batches.
+        rho: what they cost together.
+        weights: public; the shares of ``rho`` are in proportion to them, equal if there are none.
+        sparse: whether only noisy counts above a public threshold are released of every marginal,
+            as they are of one too wide to hold whole (M5).
+        kept: the threshold is the smallest that at most so many empty cells exceed on average.
+    """
+
+    parts: Sequence[QueryClass]
+    rho: int | Fraction
+    weights: Sequence[int | Fraction] | None = None
+    sparse: bool = False
+    kept: int = KEPT
+
+    name: ClassVar[str] = "measure"
+    noisy_above: ClassVar = staticmethod(noisy_above)
+
+    def priced(self, public: Public) -> Priced[list[Measurement]]:
+        parts, sparse = tuple(map(public.own, self.parts)), bool(self.sparse)
+        check_measurable(parts, sparse)
+        rho = exact_rho(self.rho)
+        kept = whole(self.kept, 1)
+        if not parts or kept is None or kept > MOST_KEPT:
+            raise ParameterError(
+                "A measurement needs something to measure, and kept, a whole number up to"
+                f" {MOST_KEPT:,}."
+            )
+        shares = as_shares(self.weights, len(parts))
+        sensitivities = [l2_squared(part, public.neighbours) for part in parts]
+        # With no sensitivity (n under replace-one) any noise is private; sigma 1/4 is next to none.
+        sigmas = [
+            round_sigma_up(max(sqrt_up(l2 / (2 * rho * share)), Fraction(1, 4)))
+            for l2, share in zip(sensitivities, shares, strict=True)
+        ]
+        reads = read(parts)
+        limits = [kept if sparse or size > DENSE_CELLS else None for _, size in reads]
+
+        def answer(exact: Sequence[Counts], noise: Noise) -> list[Measurement]:
+            return [
+                noisy(part, counts, sigma, limit, noise)
+                for part, counts, sigma, limit in zip(parts, exact, sigmas, limits, strict=True)
+            ]
+
+        return Priced(
+            events=tuple(
+                ev.DiscreteGaussian(
+                    what=f"measure {name_of(part)}", sigma_squared=sigma**2, l2_squared=l2
+                )
+                for part, sigma, l2 in zip(parts, sigmas, sensitivities, strict=True)
+            ),
+            reads=reads,
+            answer=answer,
+        )
+
+
+def noisy(
+    part: QueryClass, counts: Counts, sigma: Fraction, kept: int | None, noise: Noise
+) -> Measurement:
+    if kept is None:
+        return Measurement(part, counts.dense() + noise.gaussian(counts.cells, sigma), sigma)
+    threshold = threshold_for(counts.cells, sigma, kept)
+    keys, values = Measure.noisy_above(noise, counts, sigma, threshold)
+    return Measurement(part, values, sigma, keys, threshold)
