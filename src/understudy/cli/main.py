@@ -223,19 +223,20 @@ def _say(made: Release) -> None:
 
 
 def _summary(made: Release, folder: Path) -> dict[str, Any]:
-    manifest = made.manifest
+    facts = made.facts
+    epsilon, delta = facts.promise
     return {
         "folder": str(folder),
-        "mechanism": manifest["mechanism"]["name"],
-        "why": manifest["mechanism"]["why"],
-        "rows": manifest["synthetic_rows"],
-        "queries": manifest["workload"]["queries"],
-        "epsilon": float(Fraction(manifest["budget"]["epsilon"])),
-        "delta": float(Fraction(manifest["budget"]["delta"])),
-        "epsilon_spent": manifest["spent"]["epsilon"],
-        "conditional_on": manifest["mechanism"].get("conditional_on"),
-        "neighbours": manifest["neighbours"],
-        "ledger": manifest["ledger"],
+        "mechanism": facts.mechanism.name,
+        "why": facts.mechanism.why,
+        "rows": facts.synthetic_rows,
+        "queries": facts.workload.queries,
+        "epsilon": epsilon,
+        "delta": delta,
+        "epsilon_spent": facts.spent.epsilon,
+        "conditional_on": facts.mechanism.conditional_on,
+        "neighbours": str(facts.neighbours),
+        "ledger": facts.ledger,
         "alpha": float(made.certificate.shown),
         "alpha_people": made.certificate.people,
         "confidence": made.certificate.confidence,
