@@ -29,7 +29,9 @@ from understudy.api.demo import schema as demo_schema
 from understudy.bundle import keeping
 from understudy.bundle.release import Release
 from understudy.checks import SMALL, small_table
-from understudy.cli import main as cli_module
+from understudy.cli import learn as learn_command
+from understudy.cli import release as release_command
+from understudy.cli.main import main
 from understudy.errors import ReleaseFailed
 from understudy.game.players.product import ProductModel
 from understudy.mechanisms.base import Brief, make
@@ -57,7 +59,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*words: str) -> Result:
-    return CliRunner(env={"COLUMNS": "300"}).invoke(cli_module.main, list(words))
+    return CliRunner(env={"COLUMNS": "300"}).invoke(main, list(words))
 
 
 def release(data: Path, out: Path) -> Result:
@@ -280,7 +282,7 @@ def after_the_play(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object
         happens()
         return found
 
-    monkeypatch.setattr(cli_module, "make_release", late)
+    monkeypatch.setattr(release_command, "make_release", late)
 
 
 def test_a_disk_that_fills_up_during_the_play_loses_nothing(
@@ -376,7 +378,7 @@ def whole() -> Release:
 def test_whichever_write_fails_the_release_is_kept_whole(
     whole: Release, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli_module, "make_release", lambda *args, **options: whole)
+    monkeypatch.setattr(release_command, "make_release", lambda *args, **options: whole)
     total = writes_of_a_save(whole, data / "counted")
     assert total > 15  # ten files, most of them written and synced
     out = data / "out"
@@ -395,7 +397,7 @@ PLACES = ["beside it", "the user's folder", "the folder for temporary files", "n
 def test_it_is_kept_in_the_first_place_that_takes_it(
     which: int, whole: Release, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli_module, "make_release", lambda *args, **options: whole)
+    monkeypatch.setattr(release_command, "make_release", lambda *args, **options: whole)
     places = [f"{data}/out-kept-", f"{data.parent}/state/", f"{data.parent}/temporary/"]
     with pytest.MonkeyPatch.context() as patch:
         Failing(patch, (f"{data}/out/", *places[:which]), at=1)
@@ -446,14 +448,14 @@ def test_a_rule_takes_nobodys_place(what: str, data: Path, monkeypatch: pytest.M
         "--epsilon",
         "1",
     ]
-    out, learnt = data / "rule.json", cli_module.learn_rule
+    out, learnt = data / "rule.json", learn_command.learn_rule
 
     def meanwhile(*args: Any, **options: Any) -> us.Learned:
         out.write_text("somebody else's")
         return learnt(*args, **options)
 
     if what == "file":
-        monkeypatch.setattr(cli_module, "learn_rule", meanwhile)
+        monkeypatch.setattr(learn_command, "learn_rule", meanwhile)
         place = kept_at(run(*words, "--out", str(out)))
         assert out.read_text() == "somebody else's" and us.Learned.load(place).manifest["label"]
     else:
@@ -473,7 +475,7 @@ def test_trying_a_file_leaves_what_is_there(tmp_path: Path) -> None:
 def test_a_release_whose_folder_has_a_long_name_is_kept(
     name: str, whole: Release, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli_module, "make_release", lambda *args, **options: whole)
+    monkeypatch.setattr(release_command, "make_release", lambda *args, **options: whole)
     with pytest.MonkeyPatch.context() as patch:
         Failing(patch, (f"{data / name}/",), at=1)
         place = kept_at(release(data, data / name))
@@ -492,7 +494,7 @@ def test_a_release_is_kept_when_the_working_directory_is_gone(
         here.rmdir()
         return whole
 
-    monkeypatch.setattr(cli_module, "make_release", made)
+    monkeypatch.setattr(release_command, "make_release", made)
     place = kept_at(release(data, Path("out")))
     assert is_sound(place) and place.is_relative_to(data.parent / "state")
 
