@@ -17,7 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from understudy.bundle.manifest import MANIFEST_FILE, Manifest, read_manifest, this_version
+from understudy.bundle.entries import this_version
+from understudy.bundle.manifest import MANIFEST_FILE, Manifest, read_manifest
 from understudy.errors import BundleError
 
 ATTACHMENT = "audit.json"

@@ -8,17 +8,23 @@ is for ``verify`` to find out.
 from __future__ import annotations
 
 import json
-import platform
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar, final
+from typing import Any, final
 
-from understudy.errors import BundleError, shown
+from understudy.bundle.entries import (
+    SCALARS,
+    Entries,
+    Malformed,
+    Scalar,
+    plain,
+    this_second,
+    this_version,
+    versions_of,
+)
+from understudy.errors import BundleError
 from understudy.mechanisms.base import Mechanism
 from understudy.privacy import Budget, Certificate, Measurement, Residual
 from understudy.privacy.accounting import events as ev
@@ -29,11 +35,7 @@ from understudy.schema import Schema
 
 FORMAT = 1
 MANIFEST_FILE = "manifest.json"
-VERSIONS = ("numpy", "numba", "pyarrow", "duckdb")  # of packages that a release depends on
-Scalar = bool | int | float | str | None
-SCALARS = (bool, int, float, str, type(None))  # what JSON keeps as it is
-
-T = TypeVar("T")
+PACKAGES = ("numpy", "numba", "pyarrow", "duckdb")  # that a release depends on
 
 
 @final
@@ -208,7 +210,7 @@ class Manifest:
         epsilon = spent.epsilon_at(budget.delta)
         return cls(
             made_by=this_version(),
-            made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            made_at=this_second(),
             schema=SchemaFacts.of(workload.schema),
             workload=WorkloadFacts.of(workload),
             mechanism=mechanism,
@@ -224,10 +226,7 @@ class Manifest:
             events=tuple(events),
             measurements=tuple(MeasurementFacts.of(m, workload.schema) for m in measurements),
             selections=draws_among(events),
-            versions={
-                "python": platform.python_version(),
-                **{name: version(name) for name in VERSIONS},
-            },
+            versions=versions_of(*PACKAGES),
             certificate=certificate,
             ledger=ledger,
             seed=None if seed is None else int(seed),
@@ -249,11 +248,7 @@ class Manifest:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, in the order of the file; rationals become "p/q"."""
-        return {"format": FORMAT} | {
-            field.name: _plain(getattr(self, field.name))
-            for field in fields(self)
-            if field.name != "files" or self.files is not None
-        }
+        return {"format": FORMAT, **plain(self)}
 
     # ------------------------------------------------------------------ the one reader
 
@@ -265,17 +260,12 @@ class Manifest:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise BundleError(f"{called} is not of a format that this version reads.")
         try:
-            return _manifest(_Entries(data, ""))
-        except _Malformed as problem:
+            return _manifest(Entries(data, ""))
+        except Malformed as problem:
             raise BundleError(
                 f"{called} cannot be read: {problem}. The bundle is incomplete, was changed, or was"
                 " written by another version; get it again."
             ) from None
-
-
-def this_version() -> str:
-    """The software, as manifests name it."""
-    return f"understudy {version('understudy')}"
 
 
 def draws_among(events: Sequence[ev.Event]) -> int:
@@ -296,41 +286,10 @@ def read_manifest(place: Path) -> Manifest:
     return Manifest.from_dict(data, called=f"The manifest in {str(place)!r}")
 
 
-def _plain(value: Any) -> Any:
-    """A part of a manifest as JSON has it; nothing in it is shared with the value."""
-    if isinstance(value, ev.Event):
-        return ev.to_dict(value)
-    if isinstance(value, MeasurementFacts):
-        return _plain_measurement(value)
-    if isinstance(value, (Fraction, Neighbours)):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(one) for one in value]
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    return value
-
-
-def _plain_measurement(value: MeasurementFacts) -> dict[str, Any]:
-    """Without the entries that say nothing."""
-    said = {"part": _plain(value.part), "sigma": str(value.sigma)}
-    if value.residual:
-        return {**said, "residual": True}
-    if value.threshold is None:
-        return said
-    return {**said, "threshold": value.threshold, "kept": value.kept}
-
-
 # ---------------------------------------------------------------------- reading
 
 
-class _Malformed(ValueError):
-    """Why a manifest cannot be read, as a part of a sentence that quotes no value."""
-
-
-def _manifest(said: _Entries) -> Manifest:
+def _manifest(said: Entries) -> Manifest:
     said.whole("format")
     made = Manifest(
         made_by=said.text("made_by"),
@@ -338,14 +297,14 @@ def _manifest(said: _Entries) -> Manifest:
         schema=said.inside("schema", _schema),
         workload=said.inside("workload", _workload),
         mechanism=said.inside("mechanism", _mechanism),
-        neighbours=_neighbours(said.text("neighbours")),
+        neighbours=said.neighbours("neighbours"),
         rows=said.inside("rows", _rows),
         synthetic_rows=said.whole("synthetic_rows"),
         budget=said.inside("budget", _budget),
         spent=said.inside("spent", _spent),
-        events=tuple(map(_event, said.many("events"))),
+        events=said.events("events"),
         measurements=tuple(
-            _Entries(one, "measurements").read(_measurement) for one in said.many("measurements")
+            Entries(one, "measurements").read(_measurement) for one in said.many("measurements")
         ),
         selections=said.whole("selections"),
         versions=said.texts("versions"),
@@ -358,7 +317,7 @@ def _manifest(said: _Entries) -> Manifest:
     return made
 
 
-def _schema(said: _Entries) -> SchemaFacts:
+def _schema(said: Entries) -> SchemaFacts:
     return SchemaFacts(
         sha256=said.text("sha256"),
         columns=said.whole("columns"),
@@ -366,13 +325,13 @@ def _schema(said: _Entries) -> SchemaFacts:
     )
 
 
-def _workload(said: _Entries) -> WorkloadFacts:
+def _workload(said: Entries) -> WorkloadFacts:
     return WorkloadFacts(
         spec=said.text("spec"), batches=said.whole("batches"), queries=said.whole("queries")
     )
 
 
-def _mechanism(said: _Entries) -> MechanismFacts:
+def _mechanism(said: Entries) -> MechanismFacts:
     return MechanismFacts(
         name=said.text("name"),
         parameters=said.scalars("parameters"),
@@ -383,14 +342,7 @@ def _mechanism(said: _Entries) -> MechanismFacts:
     )
 
 
-def _neighbours(said: str) -> Neighbours:
-    try:
-        return Neighbours(said)
-    except ValueError:
-        raise _Malformed("its entry neighbours is no relation that there is") from None
-
-
-def _rows(said: _Entries) -> RowsFacts:
+def _rows(said: Entries) -> RowsFacts:
     return RowsFacts(
         count=said.whole("count"),
         public=said.one("public", bool, "true or false"),
@@ -398,11 +350,11 @@ def _rows(said: _Entries) -> RowsFacts:
     )
 
 
-def _budget(said: _Entries) -> Budget:
+def _budget(said: Entries) -> Budget:
     return Budget(said.rational("rho"), said.rational("epsilon"), said.rational("delta"))
 
 
-def _spent(said: _Entries) -> Spent:
+def _spent(said: Entries) -> Spent:
     return Spent(
         rho=said.rational("rho"),
         delta=said.rational("delta"),
@@ -410,21 +362,11 @@ def _spent(said: _Entries) -> Spent:
     )
 
 
-def _event(said: Any) -> ev.Event:
-    try:
-        event = ev.from_dict(said)
-        if isinstance(event.what, str):
-            return event
-    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
-        pass
-    raise _Malformed("its entry events has one that is no event that this version knows")
-
-
-def _measurement(said: _Entries) -> MeasurementFacts:
+def _measurement(said: Entries) -> MeasurementFacts:
     part, sigma = said.one("part", dict, "an object"), said.rational("sigma")
     if "residual" in said:
         if not said.one("residual", bool, "true"):
-            raise _Malformed(f"its entry {said.name_of('residual')} is not true")
+            raise Malformed(f"its entry {said.name_of('residual')} is not true")
         return MeasurementFacts(part=part, sigma=sigma, residual=True)
     if "threshold" not in said:
         return MeasurementFacts(part=part, sigma=sigma)
@@ -433,93 +375,13 @@ def _measurement(said: _Entries) -> MeasurementFacts:
     )
 
 
-def _certificate(said: _Entries) -> Certificate:
+def _certificate(said: Entries) -> Certificate:
     return Certificate(
-        alpha=said.number("alpha", 1),
-        confidence=said.number("confidence", 1),
+        alpha=said.number("alpha", 0, 1),
+        confidence=said.number("confidence", 0, 1),
         noisy_largest_error=said.whole("noisy_largest_error"),
-        sigma=said.number("sigma", sys.float_info.max),
+        sigma=said.number("sigma", 0),
         rows=said.whole("rows"),
-        rows_sigma=said.number("rows_sigma", sys.float_info.max),
+        rows_sigma=said.number("rows_sigma", 0),
         queries=said.whole("queries"),
     )
-
-
-@final
-class _Entries:
-    """The entries of an object, taken one by one, each of one type; none may be left over."""
-
-    def __init__(self, data: Any, path: str) -> None:
-        if type(data) is not dict:
-            raise _Malformed(f"its entry {path} is not an object")
-        self._left = dict(data)
-        self._path = path
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._left
-
-    def name_of(self, name: str) -> str:
-        return f"{self._path}.{name}" if self._path else name
-
-    def one(self, name: str, kind: type[T], what: str) -> T:
-        if name not in self._left:
-            raise _Malformed(f"its entry {self.name_of(name)} is missing")
-        value = self._left.pop(name)
-        if type(value) is not kind:  # true and false are numbers to Python, and to nobody else
-            raise _Malformed(f"its entry {self.name_of(name)} is not {what}")
-        return value
-
-    def optional(self, name: str, kind: type[T], what: str) -> T | None:
-        if name in self._left and self._left[name] is None:
-            del self._left[name]
-            return None
-        return self.one(name, kind, f"{what} or null")
-
-    def text(self, name: str) -> str:
-        return self.one(name, str, "text")
-
-    def whole(self, name: str) -> int:
-        return self.one(name, int, "a whole number")
-
-    def number(self, name: str, most: float) -> float:
-        """A finite one, from 0 to ``most``."""
-        whole = type(self._left.get(name)) is int
-        value = self.whole(name) if whole else self.one(name, float, "a number")
-        if not 0 <= value <= most:  # which no NaN is
-            raise _Malformed(f"its entry {self.name_of(name)} is no number that there can be")
-        return float(value)
-
-    def rational(self, name: str) -> Fraction:
-        text = self.text(name)
-        try:
-            return ev.written(text)
-        except (ValueError, ArithmeticError):
-            raise _Malformed(f"its entry {self.name_of(name)} is not a rational p/q") from None
-
-    def many(self, name: str) -> list[Any]:
-        return self.one(name, list, "a list")
-
-    def texts(self, name: str) -> dict[str, str]:
-        return self._all(name, (str,), "text")
-
-    def scalars(self, name: str) -> dict[str, Scalar]:
-        return self._all(name, SCALARS, "a single value")
-
-    def _all(self, name: str, kinds: tuple[type, ...], what: str) -> dict[str, Any]:
-        found = self.one(name, dict, "an object")
-        if not all(type(value) in kinds for value in found.values()):
-            raise _Malformed(f"its entry {self.name_of(name)} holds what is not {what}")
-        return found
-
-    def inside(self, name: str, read: Callable[[_Entries], T]) -> T:
-        return _Entries(self.one(name, dict, "an object"), self.name_of(name)).read(read)
-
-    def read(self, read: Callable[[_Entries], T]) -> T:
-        """Everything, by a reader that must leave nothing over."""
-        made = read(self)
-        self.end()
-        return made
-
-    def end(self) -> None:
-        for name in self._left:
-            raise _Malformed(f"its entry {shown(self.name_of(name))} is in no manifest")

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from understudy.bundle.attachment import ATTACHMENT, check_attachment
+from understudy.bundle.entries import this_version
 from understudy.bundle.manifest import (
     MANIFEST_FILE,
     RowsFacts,
     SchemaFacts,
     WorkloadFacts,
     draws_among,
-    this_version,
 )
 from understudy.bundle.release import Release
 from understudy.bundle.report import render_report

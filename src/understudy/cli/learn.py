@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -139,26 +138,21 @@ def _prepare_file(place: Path) -> None:
 
 def _learnt(made: Learned) -> dict[str, str]:
     """A rule for a reader."""
-    manifest = made.manifest
-    promise = manifest["guarantee"]
-    told = manifest["mistakes"]
-    delta = Fraction(manifest["guarantee"]["delta"])
-    also = f", delta {float(delta):.3g}" if delta else ""
+    facts = made.facts
+    promise, told = facts.guarantee, facts.mistakes
+    also = f", delta {float(promise.delta):.3g}" if promise.delta else ""
     wrong = "not told (--report 0)"
     if told is not None:
         wrong = (
-            f"{told['share']:.2%} of {manifest['rows']:,} rows; {told['confidence']:.0%} interval"
-            f" {told['low']:.2%} to {told['high']:.2%}"
+            f"{told.share:.2%} of {facts.rows:,} rows; {told.confidence:.0%} interval"
+            f" {told.low:.2%} to {told.high:.2%}"
         )
     return {
-        manifest["label"]: made.words,
+        facts.label: made.words,
         "wrong": wrong,
         "guarantee": (
-            f"epsilon {float(Fraction(promise['epsilon'])):.6g}{also} for one row"
-            f" ({promise['neighbours']}), {promise['reads']}"
+            f"epsilon {float(promise.epsilon):.6g}{also} for one row"
+            f" ({promise.neighbours}), {promise.reads}"
         ),
-        "spent": (
-            f"rho {float(Fraction(manifest['spent']['rho'])):.6g}{also}, in the ledger"
-            f" {manifest['ledger']}"
-        ),
+        "spent": f"rho {float(facts.spent.rho):.6g}{also}, in the ledger {facts.ledger}",
     }
