@@ -25,8 +25,8 @@ import numpy as np
 import pyarrow as pa
 
 import understudy as us
-from understudy.bundle.attachment import ATTACHMENT, attach, check_attachment, statement
-from understudy.bundle.attachment import _seal as seal
+from understudy.bundle.attached_audit import ATTACHMENT, attach, check_attachment, statement
+from understudy.bundle.attached_audit import _seal as seal
 from understudy.bundle.export import export_csv
 from understudy.bundle.manifest import read_manifest
 from understudy.bundle.model import MODEL_FILE

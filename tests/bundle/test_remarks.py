@@ -17,8 +17,8 @@ from click.testing import CliRunner
 
 import understudy as us
 from understudy.api import demo
+from understudy.bundle.measured import Single, noisy_tables, single_columns
 from understudy.bundle.remarks import _about
-from understudy.bundle.tables import Single, noisy_tables, single_columns
 from understudy.checks import SMALL, small_table
 from understudy.cli.main import main
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from understudy.api.session import Booked
 from understudy.bundle.answers import Answers
-from understudy.bundle.keeping import Need, check_folder, check_memory, check_room
 from understudy.bundle.manifest import Manifest, MechanismFacts, RowsFacts
 from understudy.bundle.release import Release
+from understudy.bundle.saving import Need, check_folder, check_memory, check_room
 from understudy.counting.tally import LARGEST_TABLE
 from understudy.errors import (
     BudgetRefused,

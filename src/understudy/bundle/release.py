@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 
 from understudy.bundle.answers import Answers
 from understudy.bundle.codes import coded, uncoded
-from understudy.bundle.keeping import check_new, try_file, unwritable
 from understudy.bundle.manifest import (
     MANIFEST_FILE,
     Manifest,
@@ -27,6 +26,7 @@ from understudy.bundle.manifest import (
 )
 from understudy.bundle.model import MODEL_FILE, Sample, load_model, save_model
 from understudy.bundle.remarks import Group, Remark, about_small, remarks, small_groups
+from understudy.bundle.saving import check_new, try_file, unwritable
 from understudy.counting.tally import CodedRows
 from understudy.errors import (
     BundleError,

@@ -13,8 +13,8 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
+from understudy.bundle.measured import Tables, noisy_tables, released_shares
 from understudy.bundle.remarks import about_joining, about_small, joins_first
-from understudy.bundle.tables import Tables, noisy_tables, released_shares
 from understudy.counting.tally import CodedRows
 from understudy.game.fitting.reconstruction import Estimate
 from understudy.privacy import Measurement

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from understudy.bundle.attachment import ATTACHMENT, check_attachment
+from understudy.bundle.attached_audit import ATTACHMENT, check_attachment
 from understudy.bundle.entries import this_version
 from understudy.bundle.manifest import (
     MANIFEST_FILE,

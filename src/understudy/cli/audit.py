@@ -16,7 +16,7 @@ from rich.table import Table
 
 from understudy.audit.rows import Row, breaches
 from understudy.audit.running import plan, run
-from understudy.bundle.attachment import attach, check_can_attach, statement
+from understudy.bundle.attached_audit import attach, check_can_attach, statement
 from understudy.cli.console import out, speaks_plainly
 from understudy.cli.options import json_option
 from understudy.runtime.progress import on_screen

@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.markup import escape
 
-from understudy.bundle.keeping import rescued, try_file
+from understudy.bundle.saving import rescued, try_file
 from understudy.cli.console import out, speaks_plainly
 from understudy.cli.options import epsilon_option, json_option, ledger_option, schema_option
 from understudy.errors import ParameterError

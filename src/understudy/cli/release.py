@@ -14,10 +14,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from understudy.api.release import release as make_release
-from understudy.bundle.keeping import rescued
 from understudy.bundle.manifest import MANIFEST_FILE
 from understudy.bundle.release import Release, prepare_folder
 from understudy.bundle.remarks import about_joining, about_small, joins_first
+from understudy.bundle.saving import rescued
 from understudy.cli.console import out, speaks_plainly
 from understudy.cli.options import (
     epsilon_option,

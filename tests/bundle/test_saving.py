@@ -26,7 +26,7 @@ import understudy as us
 from understudy.api import release as front_door
 from understudy.api.demo import population
 from understudy.api.demo import schema as demo_schema
-from understudy.bundle import keeping
+from understudy.bundle import saving
 from understudy.bundle.release import Release
 from understudy.checks import SMALL, small_table
 from understudy.cli import learn as learn_command
@@ -133,7 +133,7 @@ def test_a_place_that_takes_names_and_no_bytes_is_refused_before_a_charge(
     def full(fd: int) -> None:
         raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
 
-    monkeypatch.setattr(keeping.os, "fsync", full)
+    monkeypatch.setattr(saving.os, "fsync", full)
     result = release(data, data / "out")
     assert (
         result.exit_code == 2
@@ -146,8 +146,8 @@ def test_a_place_that_takes_names_and_no_bytes_is_refused_before_a_charge(
 def test_the_room_that_a_disk_must_have_grows_with_the_rows(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage = keeping.shutil.disk_usage(data)
-    monkeypatch.setattr(keeping.shutil, "disk_usage", lambda place: usage._replace(free=5_000_000))
+    usage = saving.shutil.disk_usage(data)
+    monkeypatch.setattr(saving.shutil, "disk_usage", lambda place: usage._replace(free=5_000_000))
     settings: dict[str, Any] = {
         "schema": SMALL,
         **QUICK,
@@ -184,14 +184,14 @@ def test_the_size_of_a_bundle_is_known_within_a_factor(
     found = sum(file.stat().st_size for file in made.save(tmp_path / "out").iterdir())
     brief = Brief(schema=schema, workload=made.workload, neighbours=Neighbours.REPLACE_ONE)
     numbers = make(settings["mechanism"], settings.get("parameters")).model_numbers(brief)  # type: ignore[arg-type]
-    said = keeping.Need.of(made.workload, rows, numbers).disk
+    said = saving.Need.of(made.workload, rows, numbers).disk
     assert found / 3 < said < 3 * found
 
 
 def test_what_clearly_needs_more_memory_than_there_is_is_refused_before_a_charge(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "memory_left", lambda: 100_000_000)
+    monkeypatch.setattr(saving, "memory_left", lambda: 100_000_000)
     settings: dict[str, Any] = {"schema": SMALL, **QUICK, "ledger": data / "l.jsonl"}
     with pytest.raises(us.NotSupported, match="of memory or more, and 100 MB are left"):
         us.release(small_table(), rows=10_000_000, **settings)
@@ -268,7 +268,7 @@ def test_where_nothing_tells_nothing_is_refused(
     for name in ("OWN_GROUPS", "GROUPS", "MEMORY_INFO"):
         monkeypatch.setattr(machine, name, tmp_path / "nothing")
     assert machine.memory_left() is None
-    keeping.check_memory(keeping.Need(disk=1, memory=10**18))
+    saving.check_memory(saving.Need(disk=1, memory=10**18))
 
 
 # ---------------------------------------------------------------------- after the play
@@ -467,7 +467,7 @@ def test_a_rule_takes_nobodys_place(what: str, data: Path, monkeypatch: pytest.M
 def test_trying_a_file_leaves_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("somebody else's")
     with pytest.raises(FileExistsError):
-        keeping.try_file(tmp_path / "a")
+        saving.try_file(tmp_path / "a")
     assert (tmp_path / "a").read_text() == "somebody else's"
 
 
