@@ -25,9 +25,10 @@ import numpy as np
 import pyarrow as pa
 
 import understudy as us
-from understudy.bundle.attachment import ATTACHMENT, attach, check_attachment, statement
-from understudy.bundle.attachment import _seal as seal
+from understudy.bundle.attached_audit import ATTACHMENT, attach, check_attachment, statement
+from understudy.bundle.attached_audit import _seal as seal
 from understudy.bundle.export import export_csv
+from understudy.bundle.manifest import read_manifest
 from understudy.bundle.model import MODEL_FILE
 from understudy.cli.main import main as cli
 from understudy.game.fitting.mixture import Mixture
@@ -388,7 +389,7 @@ def read_attachment(data: bytes, folder: Path) -> tuple[bool, str]:
         said["sha256"] = seal({name: value for name, value in said.items() if name != "sha256"})
         data = json.dumps(said).encode()
     place = changed_bundle(ATTACHMENT, data, folder)
-    return check_attachment(place, _json((place / "manifest.json").read_bytes()))
+    return check_attachment(place, read_manifest(place))
 
 
 def read_csv(data: bytes, folder: Path) -> None:

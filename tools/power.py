@@ -29,7 +29,7 @@ HOLLOW: tuple[tuple[str, Any], ...] = (
     ("understudy.bundle.verify:verify", []),
     ("understudy.bundle.release:Release.load", None),
     ("understudy.bundle.export:export_csv", None),
-    ("understudy.bundle.attachment:check_attachment", (True, "")),
+    ("understudy.bundle.attached_audit:check_attachment", (True, "")),
     ("understudy.checks:check_mechanism", None),
     ("understudy.checks:check_query_class", None),
     ("understudy.checks:check_source", None),

@@ -36,7 +36,7 @@ from support.disk import Did, Recorder, crashes
 from support.faulty_solvers import CERTIFIER_FAULTS, ORACLE_FAULTS, certifier_with, oracle_with
 from understudy.bundle.release import Release
 from understudy.checks import SMALL, small_table
-from understudy.cli import main as cli_module
+from understudy.cli.main import main
 from understudy.errors import (
     BundleError,
     LedgerDamaged,
@@ -84,7 +84,7 @@ def ledger_of(table: Path) -> FileLedger:
 
 
 def run(*words: str) -> Result:
-    return CliRunner(env={"COLUMNS": "300"}).invoke(cli_module.main, list(words))
+    return CliRunner(env={"COLUMNS": "300"}).invoke(main, list(words))
 
 
 def words_of(

@@ -36,7 +36,7 @@ from support.fuzzing import (
     remember_budgets,
 )
 from support.mutations import as_csv_bytes, csv_case, flip, parquet_case, people_with_canaries
-from support.strategies import altered
+from support.strategies import altered, lies, retold
 from support.tables import ANY_CELL, CANARIES, ODD_VALUES, PEOPLE, SCHEMAS, WORKLOADS
 from understudy.checks import SMALL, small_table
 from understudy.cli.main import main
@@ -400,12 +400,14 @@ def another_bundle(before: dict[str, bytes], rng: random.Random) -> tuple[str, b
     while True:
         name = rng.choice(["manifest.json", "manifest.json", *sorted(before)])
         spare = np.random.default_rng(rng.getrandbits(32))
-        whole = name == "manifest.json" and rng.random() < 0.8
-        text = (
-            json.dumps(altered(json.loads(before[name]), rng)).encode()
-            if whole
-            else flip(spare, before[name])
-        )
+        strength = rng.random() if name == "manifest.json" else 1.0
+        if strength < 0.4:  # of a kind that no manifest has there
+            text = json.dumps(altered(json.loads(before[name]), rng)).encode()
+        elif strength < 0.8:  # well-formed, and not what happened
+            said = json.loads(before[name])
+            text = json.dumps(retold(said, *rng.choice(list(lies(said))))).encode()
+        else:
+            text = flip(spare, before[name])
         # Written as text: NaN differs from itself.
         if name != "manifest.json" or repr(claims(text)) != repr(claims(before[name])):
             return name, text

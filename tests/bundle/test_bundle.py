@@ -87,7 +87,6 @@ FORGERIES = {
     "another schema": lambda m: m["schema"].update(sha256="0" * 64),
     "more rows": lambda m: m.update(synthetic_rows=10**6),
     "less spent": lambda m: m["spent"].update(rho=str(Fraction(m["spent"]["rho"]) / 2)),
-    "an unknown event": lambda m: m["events"][0].update(event="Magic"),
     "a smaller epsilon said to be spent": lambda m: m["spent"].update(epsilon=0.01),
     "another rho": lambda m: m["budget"].update(rho="1/1000"),
     "more queries": lambda m: m["workload"].update(queries=10**6),
@@ -110,6 +109,7 @@ def test_a_forged_manifest_is_noticed(folder: Path, forgery: str) -> None:
 
 
 BREAKAGES = {
+    "an unknown event": lambda m: m["events"][0].update(event="Magic"),
     "no measurements": lambda m: m.update(measurements=[]),
     "fewer measurements and charges": lambda m: (m["measurements"].pop(), m["events"].pop(0)),
     "no files": lambda m: m.update(files={}),

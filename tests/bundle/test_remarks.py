@@ -17,8 +17,8 @@ from click.testing import CliRunner
 
 import understudy as us
 from understudy.api import demo
+from understudy.bundle.measured import Single, noisy_tables, single_columns
 from understudy.bundle.remarks import _about
-from understudy.bundle.tables import Single, noisy_tables, single_columns
 from understudy.checks import SMALL, small_table
 from understudy.cli.main import main
 
@@ -343,7 +343,8 @@ def made() -> us.Release:
 def of(made: us.Release, rows: np.ndarray, alpha: float) -> us.Release:
     """A release with other rows and another bound."""
     certificate = us.Certificate(alpha, 0.95, 10, 1.0, len(rows), 0.0, made.workload.size)
-    return replace(made, codes=rows.astype(np.int32), certificate=certificate)
+    facts = replace(made.facts, certificate=certificate)
+    return replace(made, codes=rows.astype(np.int32), facts=facts)
 
 
 def test_groups_smaller_than_the_bound_are_named(made: us.Release, tmp_path: Path) -> None:

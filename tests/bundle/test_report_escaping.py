@@ -17,6 +17,7 @@ import pytest
 import understudy as us
 from support.bundles import unsound
 from understudy.bundle import report
+from understudy.bundle.manifest import Manifest
 from understudy.game.loop import Played
 from understudy.game.players.measuring import one_way
 from understudy.game.players.product import Product
@@ -93,8 +94,8 @@ def innocent(text: str) -> str:
 
 
 def manifest_of(manifest: Any, change: Any, key: str = "") -> Any:
-    """The manifest with every text in it changed, down to names of parameters; numbers that the
-    report computes with stay.
+    """The manifest with every text in it changed, down to names of parameters; what is a number,
+    a kind or a relation can be no other text, and stays.
     """
     if isinstance(manifest, dict):
         renamed = key in ("parameters", "played")
@@ -107,7 +108,7 @@ def manifest_of(manifest: Any, change: Any, key: str = "") -> Any:
     return (
         change(manifest)
         if isinstance(manifest, str)
-        and key not in ("event", "sigma_squared", "epsilon", "rho", "delta")
+        and key not in ("event", "sigma_squared", "sigma", "neighbours", "epsilon", "rho", "delta")
         else manifest
     )
 
@@ -162,14 +163,10 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> tuple[us.Release, us.R
         table, schema=schema, workload=work, epsilon=1, mechanism=Named(), ledger=book
     )
     steps = iter(range(10**6))
-    nasty = replace(
-        made,
-        manifest=manifest_of(
-            made.manifest, lambda text: f"{NASTY[next(steps) % len(NASTY)]} {text}"
-        ),
-    )
-    for event in nasty.manifest["events"]:
+    changed = manifest_of(made.manifest, lambda text: f"{NASTY[next(steps) % len(NASTY)]} {text}")
+    for event in changed["events"]:
         event["what"] = event["what"].replace(" ", "\u00a0")  # its first word names a step
+    nasty = replace(made, facts=Manifest.from_dict(changed))
     asked = us.explicit(plain, columns=[plain.names[:2], plain.names[1:3]])
     same = replace(
         nasty,
@@ -177,7 +174,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> tuple[us.Release, us.R
         workload=asked,
         synthetic=plain.decode(made.codes, np.random.default_rng(0)),
     )
-    return nasty, replace(same, manifest=manifest_of(nasty.manifest, innocent))
+    return nasty, replace(same, facts=Manifest.from_dict(manifest_of(nasty.manifest, innocent)))
 
 
 def test_no_text_of_the_users_becomes_markup(

@@ -376,7 +376,7 @@ def test_one_bad_cell_changes_nothing_that_can_be_seen(data: Path, cell: str) ->
 def test_an_unexpected_failure_shows_no_traceback(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import understudy.cli.main as module
+    import understudy.cli.release as module
 
     def breaks(*args: object, **options: object) -> None:
         raise RuntimeError(SECRET)

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 import understudy as us
 from understudy.audit.rows import Row
-from understudy.bundle.attachment import ATTACHMENT, attach, statement
+from understudy.bundle.attached_audit import ATTACHMENT, attach, statement
 from understudy.bundle.verify import Check
 from understudy.checks import SMALL, small_table
 from understudy.cli import audit as command

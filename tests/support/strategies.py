@@ -7,6 +7,9 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
+from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -86,6 +89,39 @@ def altered(data: Any, rng: random.Random) -> Any:
     else:
         inner[last] = rng.choice(JSON_VALUES)
     return changed
+
+
+def lies(data: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """(where, what instead) for every single value of plain data: another one of its own kind, so
+    that nothing but what it says is wrong.
+    """
+    for path in _places(data)[1:]:
+        value = data
+        for key in path:
+            value = value[key]
+        if not isinstance(value, (dict, list)):
+            yield path, _otherwise(value)
+
+
+def retold(data: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """The same data with one value in the place of another."""
+    changed = json.loads(json.dumps(data))
+    *parents, last = path
+    inner = changed
+    for key in parents:
+        inner = inner[key]
+    inner[last] = value
+    return changed
+
+
+def _otherwise(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, (int, float)):
+        return value + 1 if isinstance(value, int) else value * 0.75 + 0.01
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]+(/[0-9]+)?", value):
+        return str(Fraction(value) + Fraction(1, 3))
+    return "another" if value is None else f"no-{value}"
 
 
 @st.composite

@@ -4,12 +4,8 @@ certifies.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
-from dataclasses import asdict
-from datetime import UTC, datetime
 from fractions import Fraction
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +14,9 @@ import pyarrow as pa
 
 from understudy.api.session import Booked
 from understudy.bundle.answers import Answers
-from understudy.bundle.keeping import Need, check_folder, check_memory, check_room
-from understudy.bundle.release import FORMAT, Release, describe_measurement, describe_schema
+from understudy.bundle.manifest import Manifest, MechanismFacts, RowsFacts
+from understudy.bundle.release import Release
+from understudy.bundle.saving import Need, check_folder, check_memory, check_room
 from understudy.counting.tally import LARGEST_TABLE
 from understudy.errors import (
     BudgetRefused,
@@ -48,8 +45,7 @@ from understudy.privacy import (
     Residual,
     TableLedger,
 )
-from understudy.privacy.accounting import events as ev
-from understudy.privacy.accounting.accountant import Cost, total_cost
+from understudy.privacy.accounting.accountant import Cost
 from understudy.privacy.accounting.budget import exact, exact_epsilon
 from understudy.privacy.ledger.ledger import EARLY, MADE, Ledger, describe_left
 from understudy.privacy.looking import public_rows
@@ -216,7 +212,7 @@ def _release(
             label=f"{chosen.name}, epsilon {float(promised):.6g}",
         )
         # From here on the budget is spent, whatever happens.
-        made = _play(meter, brief, chosen, budget, rows, rng, watcher)
+        made = _play(meter, brief, chosen, budget, rows, rng, watcher, reason, book.where, seed)
         book.ended(MADE)
     except BaseException as problem:
         if not book.begun:  # refused, and nothing was charged
@@ -241,9 +237,6 @@ def _release(
         raise ReleaseFailed(
             f"{failure} The release had begun, so its whole budget counts as spent."
         )
-    made.manifest["mechanism"]["why"] = reason
-    made.manifest["ledger"] = book.where
-    made.manifest["seed"] = None if seed is None else int(seed)
     return made
 
 
@@ -268,6 +261,9 @@ def _play(
     rows: int | None,
     rng: np.random.Generator,
     watcher: Watcher,
+    why: str,
+    ledger: str,
+    seed: int | None,
 ) -> Release:
     """COUNT (if n is private), PLAY, make ROWS, CERTIFY."""
     total: list[Measurement] = []
@@ -284,18 +280,28 @@ def _play(
     )
     watcher.step(f"largest error at most {certificate.people:,} people")
     measurements = (*total, *(f for f in played.findings if isinstance(f, (Measurement, Residual))))
-    manifest = _manifest(meter, brief, mechanism, budget, measurements, total, len(codes))
     fewer = (
         {}
         if len(codes) == wanted
         else {"fewer_rows": f"memory ran out for {wanted:,} rows, so fewer were made"}
     )
-    manifest["mechanism"]["played"] = {**played.facts, **fewer}
-    manifest["certificate"] = asdict(certificate)
-    model = played.model if isinstance(played.model, Mixture) else None
-    return Release(
-        brief.schema, brief.workload, codes, synthetic, certificate, measurements, manifest, model
+    facts = Manifest.of(
+        brief.workload,
+        MechanismFacts.of(mechanism, {**played.facts, **fewer}, why),
+        neighbours=brief.neighbours,
+        rows=RowsFacts(
+            count=meter.rows, public=not total, sigma=total[0].sigma if total else Fraction(0)
+        ),
+        synthetic_rows=len(codes),
+        budget=budget,
+        events=meter.events,
+        measurements=measurements,
+        certificate=certificate,
+        ledger=ledger,
+        seed=seed,
     )
+    model = played.model if isinstance(played.model, Mixture) else None
+    return Release(brief.schema, brief.workload, codes, synthetic, measurements, facts, model)
 
 
 def _rows_that_fit(
@@ -312,62 +318,6 @@ def _rows_that_fit(
             if count <= FEWEST_MADE:
                 raise
         count = max(FEWEST_MADE, count // 8)  # out here, where what was made so far is let go
-
-
-def _manifest(
-    meter: Meter,
-    brief: Brief,
-    mechanism: Mechanism,
-    budget: Budget,
-    measurements: tuple[Measurement | Residual, ...],
-    total: list[Measurement],
-    synthetic_rows: int,
-) -> dict[str, Any]:
-    assert budget.delta is not None
-    spent = total_cost(meter.events)
-    epsilon = spent.epsilon_at(budget.delta)
-    return {
-        "format": FORMAT,
-        "made_by": f"understudy {version('understudy')}",
-        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "schema": describe_schema(brief.schema),
-        "workload": {
-            "spec": brief.workload.spec,
-            "batches": len(brief.workload),
-            "queries": brief.workload.size,
-        },
-        "mechanism": {
-            "name": mechanism.name,
-            "parameters": {
-                name: v if v is None or isinstance(v, (bool, int, float, str)) else str(v)
-                for name, v in mechanism.parameters().items()
-            },
-            "reference": mechanism.reference,
-            "conditional_on": mechanism.conditional_on,
-        },
-        "neighbours": str(brief.neighbours),
-        "rows": {
-            "count": meter.rows,
-            "public": not total,
-            "sigma": str(total[0].sigma) if total else "0",
-        },
-        "synthetic_rows": synthetic_rows,
-        "budget": {name: str(value) for name, value in vars(budget).items()},
-        "spent": {
-            "rho": str(spent.rho),
-            "delta": str(spent.delta),
-            "epsilon": None if epsilon is None else float(epsilon),
-        },
-        "events": [ev.to_dict(event) for event in meter.events],
-        "measurements": [describe_measurement(m, brief.schema) for m in measurements],
-        "selections": sum(
-            event.draws for event in meter.events if isinstance(event, ev.ExponentialDraws)
-        ),
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("numpy", "numba", "pyarrow", "duckdb")},
-        },
-    }
 
 
 # ---------------------------------------------------------------------- checking the request

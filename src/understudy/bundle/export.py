@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from understudy.bundle.release import check_files, read_manifest, shown_names
+from understudy.bundle.manifest import read_manifest
+from understudy.bundle.release import check_files, shown_names
 from understudy.errors import BundleError, ParameterError
 from understudy.schema import Schema
 

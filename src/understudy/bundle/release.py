@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,15 @@ import pyarrow.parquet as pq
 
 from understudy.bundle.answers import Answers
 from understudy.bundle.codes import coded, uncoded
-from understudy.bundle.keeping import check_new, try_file, unwritable
+from understudy.bundle.manifest import (
+    MANIFEST_FILE,
+    Manifest,
+    MeasurementFacts,
+    read_manifest,
+)
 from understudy.bundle.model import MODEL_FILE, Sample, load_model, save_model
 from understudy.bundle.remarks import Group, Remark, about_small, remarks, small_groups
+from understudy.bundle.saving import check_new, try_file, unwritable
 from understudy.counting.tally import CodedRows
 from understudy.errors import (
     BundleError,
@@ -32,7 +37,6 @@ from understudy.errors import (
 )
 from understudy.game.fitting.mixture import Mixture
 from understudy.privacy import Certificate, Measurement, Residual
-from understudy.privacy.accounting.events import written
 from understudy.privacy.noise.samplers import secure_seed
 from understudy.queries.condition import Condition
 from understudy.queries.marginal import Marginal
@@ -40,7 +44,6 @@ from understudy.queries.workload import Workload, part_from_dict
 from understudy.runtime.paths import as_path
 from understudy.schema import Schema
 
-FORMAT = 1
 MOST_DRAWN = 2**28  # rows x columns of one sample: a gigabyte
 FILES = (
     "synthetic.parquet",
@@ -61,9 +64,8 @@ class Release:
         codes: the rows as codes, one column for each of the schema's.
         synthetic: the rows, in the user's own types (an Arrow table; ``.to_pandas()``). Of a table
             of items, pairs (row, item).
-        certificate: how far off the answers to the workload can be.
-        manifest: what was done: schema hash, mechanism, budget, every event charged, versions.
         measurements: the noisy counts (and residuals of counts) that the rows were made from.
+        facts: what was done: schema hash, mechanism, budget, every event charged, versions.
         model: the distribution that the rows were drawn from, where the mechanism has one
             (``generator``, ``querygan``, ``rap``, ``projection``); more rows can be drawn from it.
     """
@@ -72,10 +74,19 @@ class Release:
     workload: Workload
     codes: np.ndarray
     synthetic: pa.Table
-    certificate: Certificate
     measurements: tuple[Measurement | Residual, ...]
-    manifest: dict[str, Any]
+    facts: Manifest
     model: Mixture | None = None
+
+    @property
+    def certificate(self) -> Certificate:
+        """How far off the answers to the workload can be."""
+        return self.facts.certificate
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The facts in plain values, as ``manifest.json`` has them: a copy, to look things up in."""
+        return self.facts.to_dict()
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -97,12 +108,11 @@ class Release:
     @property
     def summary(self) -> str:
         """A few sentences for people: what was promised, how good it is, and what to look at."""
-        budget = self.manifest["budget"]
-        epsilon, delta = (float(written(budget[name])) for name in ("epsilon", "delta"))
+        epsilon, delta = self.facts.promise
         lines = [
             (
-                f"{len(self.codes):,} rows by {self.manifest['mechanism']['name']}, epsilon"
-                f" {epsilon:.4g}, delta {delta:.3g}, {self.manifest['neighbours']}."
+                f"{len(self.codes):,} rows by {self.facts.mechanism.name}, epsilon"
+                f" {epsilon:.4g}, delta {delta:.3g}, {self.facts.neighbours}."
             ),
             str(self.certificate),
             about_small(self.small_groups),
@@ -187,9 +197,8 @@ class Release:
 
     def _sampled(self, condition: Condition | None, rows: int | None, seed: int | None) -> Sample:
         if self.model is None:
-            name = self.manifest["mechanism"]["name"]
             raise NotSupported(
-                f"A release by {name} holds rows and no model; release with rap, projection,"
+                f"A release by {self.facts.mechanism.name} holds rows and no model; release with rap, projection,"
                 " generator or querygan to draw more."
             )
         for what, value, least, most in (
@@ -291,23 +300,24 @@ class Release:
         for name in self.files:
             _sync(place / name)  # a disk may take what it has no room for, and say so only now
         files = {name: _sha256(place / name) for name in self.files}
-        text = json.dumps({**self.manifest, "files": files}, indent=1, ensure_ascii=False)
-        (place / "manifest.json").write_text(text + "\n", encoding="utf-8")
-        _sync(place / "manifest.json")
+        saved = replace(self.facts, files=files).to_dict()
+        text = json.dumps(saved, indent=1, ensure_ascii=False)
+        (place / MANIFEST_FILE).write_text(text + "\n", encoding="utf-8")
+        _sync(place / MANIFEST_FILE)
 
     def __repr__(self) -> str:
         facts = (
             f"{len(self.codes):,} rows, {len(self.schema)} columns, {self.workload.size:,} queries,"
             f" off by {self.certificate.bound}"
         )
-        return f"<Release by {self.manifest['mechanism']['name']}: {facts}>"
+        return f"<Release by {self.facts.mechanism.name}: {facts}>"
 
     @classmethod
     def load(cls, folder: str | Path) -> Release:
         """Read a bundle back; refuses files that differ from what the manifest says."""
         place = as_path(folder, "the release's folder", BundleError)
-        manifest = read_manifest(place)
-        check_files(place, manifest)
+        facts = read_manifest(place)
+        check_files(place, facts)
         try:
             schema = Schema.load(place / "schema.json")
             workload = Workload.from_dict(
@@ -315,7 +325,7 @@ class Release:
             )
             stored = pq.read_table(place / "codes.parquet")
             synthetic = pq.read_table(place / "synthetic.parquet")
-            codes = uncoded(stored, schema, manifest["synthetic_rows"])
+            codes = uncoded(stored, schema, facts.synthetic_rows)
             if stored.num_rows != synthetic.num_rows or synthetic.column_names != shown_names(
                 schema
             ):
@@ -323,14 +333,10 @@ class Release:
             if not stored.equals(coded(codes, schema)):
                 raise ValueError("codes of another type")
             measurements = _measurements(
-                pq.read_table(place / "measurements.parquet"), manifest["measurements"], schema
+                pq.read_table(place / "measurements.parquet"), facts.measurements, schema
             )
-            certificate = _certificate(manifest["certificate"])
-            if not isinstance(manifest["mechanism"]["name"], str):
-                raise ValueError("a mechanism without a name")
-            model = (
-                load_model(place / MODEL_FILE, schema) if MODEL_FILE in manifest["files"] else None
-            )
+            has_model = MODEL_FILE in (facts.files or ())
+            model = load_model(place / MODEL_FILE, schema) if has_model else None
         except UnderstudyError as problem:
             raise BundleError(
                 f"The bundle {str(place)!r} does not fit together: {problem}"
@@ -349,24 +355,7 @@ class Release:
                 f"The bundle {str(place)!r} cannot be read; it is incomplete or was written by"
                 " another version."
             ) from None
-        return cls(schema, workload, codes, synthetic, certificate, measurements, manifest, model)
-
-
-def _certificate(said: dict[str, Any]) -> Certificate:
-    """What the manifest says; ValueError unless it is made of numbers that such a certificate can
-    have.
-    """
-    shares = (said["alpha"], said["confidence"])
-    whole = (said["noisy_largest_error"], said["rows"], said["queries"])
-    if not all(type(value) in (int, float) for value in said.values()) or not all(
-        type(value) is int for value in whole
-    ):
-        raise ValueError("no numbers")
-    if not all(0 <= share <= 1 for share in shares) or not all(
-        said[name] >= 0 and math.isfinite(said[name]) for name in ("sigma", "rows_sigma")
-    ):
-        raise ValueError("numbers beyond what there can be")
-    return Certificate(**said)
+        return cls(schema, workload, codes, synthetic, measurements, facts, model)
 
 
 def prepare_folder(place: Path) -> None:
@@ -378,7 +367,7 @@ def prepare_folder(place: Path) -> None:
         ours = not place.exists()
         check_new(place)
         place.mkdir(parents=True, exist_ok=True)
-        try_file(place / "manifest.json")
+        try_file(place / MANIFEST_FILE)
     except OSError as problem:
         if ours:
             with contextlib.suppress(OSError):
@@ -386,26 +375,10 @@ def prepare_folder(place: Path) -> None:
         raise unwritable(place, problem) from None
 
 
-def read_manifest(place: Path) -> dict[str, Any]:
-    try:
-        manifest = json.loads((place / "manifest.json").read_text(encoding="utf-8"))
-    except OSError:
-        raise BundleError(
-            f"{str(place)!r} is not a release folder: it has no readable manifest.json."
-        ) from None
-    except (ValueError, RecursionError):
-        raise BundleError(f"The manifest in {str(place)!r} is not valid JSON.") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise BundleError(
-            f"The manifest in {str(place)!r} is not of a format that this version reads."
-        )
-    return manifest
-
-
-def check_files(place: Path, manifest: dict[str, Any]) -> None:
+def check_files(place: Path, manifest: Manifest) -> None:
     """Refuse files that differ from what the manifest says."""
-    files = manifest.get("files")
-    if not isinstance(files, dict) or set(files) - {MODEL_FILE} != set(FILES):
+    files = manifest.files or {}
+    if set(files) - {MODEL_FILE} != set(FILES):
         raise BundleError(
             f"The manifest in {str(place)!r} does not list the files that a bundle has; get the"
             " bundle again."
@@ -433,24 +406,6 @@ def shown_names(schema: Schema) -> list[str]:
     return list(schema.names) if schema.pairs is None else [schema.pairs.row, schema.pairs.item]
 
 
-def describe_schema(schema: Schema) -> dict[str, Any]:
-    """What the manifest says of the schema, which has a file of its own."""
-    return {
-        "sha256": schema.digest,
-        "columns": len(schema),
-        "domain_size": schema.domain_text.replace(",", ""),
-    }
-
-
-def describe_measurement(measurement: Measurement | Residual, schema: Schema) -> dict[str, Any]:
-    """What a measurement was, for the manifest; its counts are in a file of their own."""
-    what = {"part": measurement.part.to_dict(schema), "sigma": str(measurement.sigma)}
-    if isinstance(measurement, Residual):
-        return {**what, "residual": True}
-    above = {"threshold": measurement.threshold, "kept": len(measurement.counts)}
-    return what if measurement.keys is None else {**what, **above}
-
-
 def _measured(measurements: Sequence[Measurement | Residual]) -> pa.Table:
     """Noisy counts as (measurement, query, count); what each measurement was is in the manifest."""
     sizes = [len(m.counts) for m in measurements]
@@ -470,7 +425,7 @@ def _measured(measurements: Sequence[Measurement | Residual]) -> pa.Table:
 
 
 def _measurements(
-    table: pa.Table, described: list[dict[str, Any]], schema: Schema
+    table: pa.Table, described: Sequence[MeasurementFacts], schema: Schema
 ) -> tuple[Measurement | Residual, ...]:
     """The inverse of :func:`_measured`; ValueError unless the table holds exactly what is
     described.
@@ -478,18 +433,16 @@ def _measurements(
     counts, queries, start = table["count"].to_numpy(), table["query"].to_numpy(), 0
     found: list[Measurement | Residual] = []
     for what in described:
-        part = part_from_dict(what["part"], schema)
-        sparse = "threshold" in what
-        sigma = written(what["sigma"])
-        rows = slice(start, start + (what["kept"] if sparse else part.size))
+        part = part_from_dict(dict(what.part), schema)
+        rows = slice(start, start + (part.size if what.kept is None else what.kept))
         start = rows.stop
-        if what.get("residual", False):
-            if sparse or not isinstance(part, Marginal):
-                raise ValueError("only whole marginals have residuals")
-            found.append(Residual(part, counts[rows], sigma))
+        if what.residual:
+            if not isinstance(part, Marginal):
+                raise ValueError("only marginals have residuals")
+            found.append(Residual(part, counts[rows], what.sigma))
         else:
-            keys, threshold = (queries[rows], what["threshold"]) if sparse else (None, None)
-            found.append(Measurement(part, counts[rows], sigma, keys, threshold))
+            keys = None if what.kept is None else queries[rows]
+            found.append(Measurement(part, counts[rows], what.sigma, keys, what.threshold))
     if (
         not table.equals(_measured(found))
         or start != table.num_rows

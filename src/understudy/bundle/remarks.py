@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from understudy.bundle.tables import SIGMAS, Single, Tables, noisy_tables, single_columns
+from understudy.bundle.measured import SIGMAS, Single, Tables, noisy_tables, single_columns
 from understudy.counting.tally import CodedRows
 from understudy.privacy.certificate import round_up
 from understudy.queries.marginal import Marginal

@@ -13,14 +13,14 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
+from understudy.bundle.measured import Tables, noisy_tables, released_shares
 from understudy.bundle.remarks import about_joining, about_small, joins_first
-from understudy.bundle.tables import Tables, noisy_tables, released_shares
 from understudy.counting.tally import CodedRows
 from understudy.game.fitting.reconstruction import Estimate
-from understudy.privacy import Budget, Measurement
-from understudy.privacy.accounting import events as ev
+from understudy.privacy import Measurement
 from understudy.privacy.accounting.accountant import cost_of
 from understudy.privacy.certificate import round_up
+from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.schema import Column, Schema
 from understudy.schema.columns import Binned, Moment
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 60
 RELATIONS = {
-    "replace-one": "for one person replaced by another",
-    "add-remove-one": "for one person more or fewer",
+    Neighbours.REPLACE_ONE: "for one person replaced by another",
+    Neighbours.ADD_REMOVE_ONE: "for one person more or fewer",
 }
 MOST_BARS = 60  # a wider column is drawn in groups of neighbouring values
 MOST_PAIRS = 8
@@ -115,18 +115,18 @@ def render_report(release: Release) -> str:
     )  # fmt: skip
     environment.filters["percent"] = _percent
     environment.filters["brief"] = _brief
-    budget = release.manifest["budget"]
+    epsilon, delta = release.facts.promise
     measured = noisy_tables(release)
     pairs, left_out = _pairs(release, measured)
     return environment.get_template("report.html.j2").render(
-        manifest=release.manifest,
+        manifest=release.facts,
         words=_words(release.schema),
         certificate=release.certificate,
         alpha_percent=round_up(Decimal(release.certificate.alpha) * 100),
-        relation=RELATIONS.get(release.manifest["neighbours"], ""),
-        epsilon=float(ev.written(budget["epsilon"])),
-        delta=float(ev.written(budget["delta"])),
-        rho=float(ev.written(budget["rho"])),
+        relation=RELATIONS[release.facts.neighbours],
+        epsilon=epsilon,
+        delta=delta,
+        rho=float(release.facts.budget.rho),
         spending=_spending(release),
         columns=_columns(release, measured),
         pairs=pairs,
@@ -253,10 +253,8 @@ def _cell(value: Any) -> str:
 def _spending(release: Release) -> list[dict[str, Any]]:
     """What the budget went to, by kind of step."""
     spent: dict[str, list[float]] = defaultdict(list)
-    budget = Budget(
-        **{name: ev.written(value) for name, value in release.manifest["budget"].items()}
-    )
-    for event in (ev.from_dict(e) for e in release.manifest["events"]):
+    budget = release.facts.budget
+    for event in release.facts.events:
         spent[event.what.split(" ")[0]].append(float(cost_of(event).in_rho(budget) or 0))
     total = float(budget.rho)
     words = {
@@ -297,7 +295,7 @@ def _words(described: Schema | Column) -> tuple[str, ...]:
 def _columns(release: Release, measured: Tables) -> list[Plot]:
     if release.schema.pairs is not None:
         return [_common_items(release, measured)]
-    plots, rows = [], release.manifest["rows"]["count"]
+    plots, rows = [], release.facts.rows.count
     for position, column in islice(enumerate(release.schema), MOST_COLUMNS):
         found = measured.get((position,))
         shares = released_shares(release, Marginal.of(release.schema, [column.name]))
@@ -327,7 +325,7 @@ def _columns(release: Release, measured: Tables) -> list[Plot]:
 
 def _common_items(release: Release, measured: Tables) -> Plot:
     """The items that most released rows have, in one plot."""
-    shares, rows = release.codes.mean(axis=0), release.manifest["rows"]["count"]
+    shares, rows = release.codes.mean(axis=0), release.facts.rows.count
     bars = []
     for item in np.argsort(-shares, kind="stable")[:MOST_COLUMNS].tolist():
         found = measured.get((item,))
@@ -345,7 +343,7 @@ def _common_items(release: Release, measured: Tables) -> Plot:
 
 def _pairs(release: Release, measured: Tables) -> tuple[list[Pair], int]:
     """Measured 2-way tables first; without any, some pairs of the workload, released values only."""
-    rows = release.manifest["rows"]["count"]
+    rows = release.facts.rows.count
     chosen = [
         m.part
         for m in measured.values()
@@ -372,7 +370,7 @@ def _pairs(release: Release, measured: Tables) -> tuple[list[Pair], int]:
 
 def _scatter(release: Release, measured: Tables) -> Scatter | None:
     """The largest cells of every measured table of two or more columns."""
-    rows = release.manifest["rows"]["count"]
+    rows = release.facts.rows.count
     noisy: list[Measurement | Estimate] = [
         m for m in release.measurements if isinstance(m, Measurement)
     ]

@@ -6,15 +6,22 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from understudy.bundle.attachment import ATTACHMENT, check_attachment
-from understudy.bundle.release import Release, describe_schema
+from understudy.bundle.attached_audit import ATTACHMENT, check_attachment
+from understudy.bundle.entries import this_version
+from understudy.bundle.manifest import (
+    MANIFEST_FILE,
+    RowsFacts,
+    SchemaFacts,
+    WorkloadFacts,
+    draws_among,
+)
+from understudy.bundle.release import Release
 from understudy.bundle.report import render_report
 from understudy.counting.tally import CodedRows
 from understudy.errors import BundleError, shown
@@ -66,7 +73,7 @@ def verify(folder: str | Path) -> list[Check]:
     strangers = sorted(
         file.name
         for file in place.iterdir()
-        if file.name not in (*release.files, "manifest.json", ATTACHMENT)
+        if file.name not in (*release.files, MANIFEST_FILE, ATTACHMENT)
     )
     detail = f"{len(release.files)} files, SHA-256" if not strangers else _more(len(strangers))
     checks = [
@@ -93,7 +100,7 @@ def verify(folder: str | Path) -> list[Check]:
             "the attached audit is bound to this release, of the version that made it, and found no"
             " breach"
         )
-        checks.append(_run(claim, lambda r: check_attachment(place, r.manifest), release))
+        checks.append(_run(claim, lambda r: check_attachment(place, r.facts), release))
     return checks
 
 
@@ -105,58 +112,42 @@ def _run(claim: str, look: Callable[[Release], tuple[bool, str]], release: Relea
     return Check(claim, bool(holds), detail)
 
 
-def _charged(release: Release) -> tuple[ev.Event, ...]:
-    return tuple(ev.from_dict(event) for event in release.manifest["events"])
-
-
 def _schema(release: Release) -> tuple[bool, str]:
-    said, asked = release.manifest["schema"], release.manifest["workload"]
-    same = said == describe_schema(release.schema)
-    counted = asked == {
-        "spec": release.workload.spec,
-        "batches": len(release.workload),
-        "queries": release.workload.size,
-    }
+    same = release.facts.schema == SchemaFacts.of(release.schema)
+    counted = release.facts.workload == WorkloadFacts.of(release.workload)
     return same and counted, f"{release.schema.digest[:12]}, {release.workload.size:,} queries"
 
 
 def _events(release: Release) -> tuple[bool, str]:
-    total = total_cost(_charged(release))
-    spent = release.manifest["spent"]
-    epsilon = total.epsilon_at(ev.written(release.manifest["budget"]["delta"]))
-    draws = sum(
-        event.draws for event in _charged(release) if isinstance(event, ev.ExponentialDraws)
-    )
-    said = (
-        epsilon is not None
-        and spent["epsilon"] == float(epsilon)
-        and release.manifest["selections"] == draws
-    )
+    said = release.facts
+    total = total_cost(said.events)
+    epsilon = total.epsilon_at(said.delta)
     same = (
-        said and total.rho == ev.written(spent["rho"]) and total.delta == ev.written(spent["delta"])
+        epsilon is not None
+        and said.spent.epsilon == float(epsilon)
+        and said.selections == draws_among(said.events)
+        and (total.rho, total.delta) == (said.spent.rho, said.spent.delta)
     )
-    return same, f"{len(_charged(release))} events, rho {float(total.rho):.6g}"
+    return same, f"{len(said.events)} events, rho {float(total.rho):.6g}"
 
 
 def _promise(release: Release) -> tuple[bool, str]:
-    promised = release.manifest["budget"]
-    budget = Budget.of(epsilon=ev.written(promised["epsilon"]), delta=ev.written(promised["delta"]))
-    total: Cost = total_cost(_charged(release))
-    epsilon = total.epsilon_at(ev.written(promised["delta"]))
+    promised = release.facts.budget
+    budget = Budget.of(epsilon=promised.epsilon, delta=promised.delta)
+    total: Cost = total_cost(release.facts.events)
+    epsilon = total.epsilon_at(release.facts.delta)
     shown = f"{float(epsilon):.6g}" if epsilon is not None else "none"
-    holds = total.fits(budget) and ev.written(promised["rho"]) == budget.rho
-    condition = release.manifest["mechanism"].get("conditional_on")
-    text = (
-        f"epsilon {shown} of {float(ev.written(promised['epsilon'])):.6g} at delta"
-        f" {float(ev.written(promised['delta'])):.3g}"
-    )
+    holds = total.fits(budget) and promised.rho == budget.rho
+    condition = release.facts.mechanism.conditional_on
+    said, delta = release.facts.promise
+    text = f"epsilon {shown} of {said:.6g} at delta {delta:.3g}"
     return holds, text if condition is None else f"{text}, conditional on {condition}"
 
 
 def _rows(release: Release) -> tuple[bool, str]:
     codes = release.codes
     inside = bool(np.all(codes >= 0) and np.all(codes < np.asarray(release.schema.shape)))
-    return inside and len(codes) == release.manifest["synthetic_rows"], f"{len(codes):,} rows"
+    return inside and len(codes) == release.facts.synthetic_rows, f"{len(codes):,} rows"
 
 
 def _types(release: Release) -> tuple[bool, str]:
@@ -173,7 +164,7 @@ def _answers(release: Release, place: Path) -> tuple[bool, str]:
 
 def _certificate(release: Release) -> tuple[bool, str]:
     c = release.certificate
-    event = _charged(release)[-1]
+    event = release.facts.events[-1]
     if not (
         isinstance(event, ev.DiscreteGaussian) and event.what == "certify" and event.l2_squared == 1
     ):
@@ -183,37 +174,35 @@ def _certificate(release: Release) -> tuple[bool, str]:
     )
     if sigma**2 != event.sigma_squared or c.noisy_largest_error < -6 * sigma:
         return False, "no such noise could have been drawn"
-    rows = release.manifest["rows"]
+    rows = release.facts.rows
     if not _rows_are_as_released(release, rows):
         return False, "the number of rows it uses is not the one that was released"
     again = certificate(
         c.noisy_largest_error,
         sigma,
-        rows["count"],
-        ev.written(rows["sigma"]),
+        rows.count,
+        rows.sigma,
         release.workload.size,
     )
     return again == c, f"{c.bound}, {c.confidence:.0%} sure"
 
 
 def _report(release: Release, place: Path) -> tuple[bool, str]:
-    made_by = release.manifest["made_by"]
-    if made_by != f"understudy {version('understudy')}":
+    made_by = release.facts.made_by
+    if made_by != this_version():
         return False, f"it was made by {made_by}; verify with that version to compare it"
     return (place / "report.html").read_text(encoding="utf-8") == render_report(
         release
     ), "rendered again"
 
 
-def _rows_are_as_released(release: Release, rows: dict[str, Any]) -> bool:
+def _rows_are_as_released(release: Release, rows: RowsFacts) -> bool:
     """A public n has no noise; a private one is the first measurement, and carries its sigma."""
-    if release.manifest["neighbours"] == Neighbours.REPLACE_ONE:
-        return rows["public"] is True and ev.written(rows["sigma"]) == 0
+    if release.facts.neighbours is Neighbours.REPLACE_ONE:
+        return rows.public and rows.sigma == 0
     total = release.measurements[0]
     same = (
-        rows["public"] is False
-        and ev.written(rows["sigma"]) == total.sigma
-        and rows["count"] == max(1, int(total.counts[0]))
+        not rows.public and rows.sigma == total.sigma and rows.count == max(1, int(total.counts[0]))
     )
     return same and total.part == Marginal((), ())
 
@@ -222,8 +211,7 @@ def _adds_up(release: Release, measurement: Measurement) -> bool:
     """Whether a measured table can be one of so many rows. Of one above a threshold only the number
     of cells tells anything.
     """
-    rows = release.manifest["rows"]["count"]
-    rows_sigma = float(ev.written(release.manifest["rows"]["sigma"]))
+    rows, rows_sigma = release.facts.rows.count, float(release.facts.rows.sigma)
     if measurement.threshold is not None:
         empty = measurement.part.size * tail(measurement.sigma, measurement.threshold)
         return len(measurement.counts) <= rows + 8 * rows_sigma + empty + 8 * empty**0.5 + 8
@@ -232,7 +220,7 @@ def _adds_up(release: Release, measurement: Measurement) -> bool:
 
 
 def _noise(release: Release) -> tuple[bool, str]:
-    charged = [e for e in _charged(release) if isinstance(e, ev.DiscreteGaussian)]
+    charged = [e for e in release.facts.events if isinstance(e, ev.DiscreteGaussian)]
     if [e.what for e in charged].count("certify") != 1 or charged[-1].what != "certify":
         return False, "a release is certified once, at its end"
     unkept = [e.l2_squared for e in charged if e.what.startswith(UNKEPT)]
@@ -248,7 +236,7 @@ def _noise(release: Release) -> tuple[bool, str]:
         return False, "charges without a measurement are not those that the mechanism makes"
     measured = [e for e in charged[:-1] if not e.what.startswith(UNKEPT)]
     gaussians: list[Any] = [(e.sigma_squared, e.l2_squared) for e in measured]
-    neighbours = Neighbours(release.manifest["neighbours"])
+    neighbours = release.facts.neighbours
     for measurement in release.measurements:
         if isinstance(measurement, Residual):
             continue
@@ -295,21 +283,15 @@ def _not_installed(release: Release) -> str:
     """The name of the mechanism of the manifest, as a message quotes it, if nothing here goes by
     it.
     """
-    name = release.manifest["mechanism"]["name"]
+    name = release.facts.mechanism.name
     return "" if name in available_mechanisms() else shown(name)
 
 
 def _unkept(release: Release) -> list[int]:
     """The squared sensitivities of what the mechanism of the manifest measures and does not keep."""
-    said = release.manifest["mechanism"]
-    played = make(said["name"], said["parameters"])
-    return list(
-        played.unkept(
-            release.workload,
-            Neighbours(release.manifest["neighbours"]),
-            release.manifest["rows"]["count"],
-        )
-    )
+    said = release.facts.mechanism
+    played = make(said.name, dict(said.parameters))
+    return list(played.unkept(release.workload, release.facts.neighbours, release.facts.rows.count))
 
 
 def _residuals_are_as_charged(release: Release, neighbours: Neighbours) -> bool:
@@ -317,7 +299,7 @@ def _residuals_are_as_charged(release: Release, neighbours: Neighbours) -> bool:
     adds up to noise alone.
     """
     residuals = [m for m in release.measurements if isinstance(m, Residual)]
-    for event in _charged(release):
+    for event in release.facts.events:
         if isinstance(event, ev.JointGaussian):
             these = residuals[: len(event.sigmas_squared)]
             residuals = residuals[len(event.sigmas_squared) :]

@@ -1,1 +1,1 @@
-"""Room 9: the command, a thin shell over the public functions."""
+"""Room 14: the command, a thin shell over the public functions; a file a command."""

@@ -16,8 +16,9 @@ from rich.table import Table
 
 from understudy.audit.rows import Row, breaches
 from understudy.audit.running import plan, run
-from understudy.bundle.attachment import attach, check_can_attach, statement
-from understudy.cli.plain import json_option, out, speaks_plainly
+from understudy.bundle.attached_audit import attach, check_can_attach, statement
+from understudy.cli.console import out, speaks_plainly
+from understudy.cli.options import json_option
 from understudy.privacy.trusted import HANDED_EXACT_VALUES
 from understudy.privacy.verbs import VERBS
 from understudy.queries.workload import query_classes

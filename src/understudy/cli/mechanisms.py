@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from understudy.cli.plain import json_option, speaks_plainly
+from understudy.cli.console import speaks_plainly
+from understudy.cli.options import json_option
 from understudy.mechanisms.about import in_one_line, parameters_of, way
 from understudy.mechanisms.base import Mechanism, available_mechanisms, mechanism_of
 from understudy.mechanisms.choose import RULE

@@ -9,7 +9,8 @@ import click
 
 from understudy.bundle.export import write_table
 from understudy.bundle.release import Release
-from understudy.cli.plain import check_there, err, json_option, out, speaks_plainly
+from understudy.cli.console import check_there, err, out, speaks_plainly
+from understudy.cli.options import json_option
 from understudy.errors import ParameterError
 from understudy.privacy.certificate import round_up
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from understudy.bundle.entries import plain
 from understudy.errors import ParameterError
 from understudy.learning.learn import learn
 from understudy.learning.learned import Learned
@@ -140,8 +141,8 @@ class PrivateRuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             report=self.report, certifier=self.certifier, noise_on=self.noise_on, parameters=self._parameters(), ledger=self.ledger,
         )  # fmt: skip
         self.rule_, self.words_ = self.learned_.rule, self.learned_.words
-        self.guarantee_ = self.learned_.manifest["guarantee"]
-        self.mistakes_ = self.learned_.manifest["mistakes"]
+        self.guarantee_ = plain(self.learned_.facts.guarantee)
+        self.mistakes_ = plain(self.learned_.facts.mistakes)
         self.classes_ = np.asarray(
             classes, None if type(classes[0]) is type(classes[1]) else object
         )

@@ -5,13 +5,9 @@ how often the rule is wrong.
 from __future__ import annotations
 
 import dataclasses
-import math
-import platform
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from enum import StrEnum
 from fractions import Fraction
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +15,16 @@ from understudy.api.release import as_schema, ledger_for, say_unread
 from understudy.api.session import Booked
 from understudy.errors import NotCertified, ParameterError, ReleaseFailed, UnderstudyError, shown
 from understudy.learning.learned import Learned
+from understudy.learning.manifest import Guarantee, RuleManifest
 from understudy.privacy import Argmin, ArgminInBlocks, Meter, Mistakes, SoftArgmin
 from understudy.privacy.accounting import events as ev
-from understudy.privacy.accounting.accountant import Cost, total_cost
+from understudy.privacy.accounting.accountant import Cost
 from understudy.privacy.accounting.budget import exact, exact_epsilon
 from understudy.privacy.learners import Certifier
 from understudy.privacy.ledger.ledger import EARLY, MADE, Ledger
 from understudy.privacy.looking import public_rows
 from understudy.privacy.perturbation import WEIGHT, perturbation
 from understudy.privacy.requests import check_sums, check_task, checked_epsilon
-from understudy.queries.attribute import Attribute
 from understudy.queries.base import Neighbours
 from understudy.rules import prsma
 from understudy.rules.certifiers import certifier_of
@@ -39,8 +35,6 @@ from understudy.runtime.progress import watched
 from understudy.runtime.watching import Watcher
 from understudy.schema import Schema
 from understudy.sources import open_source
-
-CONFIDENCE = 0.95
 
 
 class Method(StrEnum):
@@ -245,11 +239,17 @@ def _learn(
             "Too few blocks of rows could be solved, so prsma gives no rule; its whole budget"
             " counts as spent."
         )
-    manifest = _manifest(
-        events, rows, task, how, by, promised, blocks.delta if blocks else Fraction(0), told
+    condition = None if how is Method.EXPONENTIAL else by.condition
+    facts = RuleManifest.of(
+        task,
+        method=how,
+        guarantee=Guarantee.of(promised, blocks.delta if blocks else Fraction(0), condition),
+        rows=rows,
+        told=told,
+        events=events,
+        ledger=book.where,
     )
-    manifest["ledger"] = book.where
-    return Learned(schema, task, of, rule, manifest)
+    return Learned(schema, task, of, rule, facts)
 
 
 def _method(given: str) -> Method:
@@ -257,54 +257,3 @@ def _method(given: str) -> Method:
         return Method(given)
     except ValueError:
         raise ParameterError(f"method is {shown(given)}; it must be {', '.join(Method)}.") from None
-
-
-def _manifest(
-    events: tuple[ev.Event, ...],
-    rows: int,
-    task: Task,
-    how: Method,
-    by: Certifier,
-    epsilon: Fraction,
-    delta: Fraction,
-    told: tuple[int, Fraction] | None,
-) -> dict[str, Any]:
-    condition, spent = None if how is Method.EXPONENTIAL else by.condition, total_cost(events)
-    return {
-        "made_by": f"understudy {version('understudy')}",
-        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "method": str(how),
-        "guarantee": {
-            "epsilon": str(epsilon),
-            "delta": str(delta),
-            "neighbours": "replace-one",
-            "conditional_on": condition,
-            "reads": "unconditional" if condition is None else f"conditional on {condition}",
-        },
-        "label": task.label.name if isinstance(task.label, Attribute) else str(task.label),
-        "costs": list(task.costs),
-        "rows": rows,
-        "mistakes": None if told is None else _share_wrong(told, rows, max(task.costs)),
-        "spent": {"rho": str(spent.rho), "delta": str(spent.delta)},
-        "events": [ev.to_dict(event) for event in events],
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("numpy", "numba", "pyarrow")},
-        },
-    }
-
-
-def _share_wrong(told: tuple[int, Fraction], rows: int, top: int) -> dict[str, Any]:
-    """What mistakes cost a row, with an interval that holds with probability 0.95: P(|noise| > k)
-    <= exp(-k / scale).
-    """
-    noisy, scale = told
-    margin = math.ceil(scale * math.log(1 / (1 - CONFIDENCE)))
-    low, high = max(0, noisy - margin), min(top * rows, noisy + margin)
-    return {
-        "cost": str(noisy),
-        "share": min(max(noisy / rows, 0), top),
-        "low": low / rows,
-        "high": high / rows,
-        "confidence": CONFIDENCE,
-    }

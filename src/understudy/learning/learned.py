@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.errors import BundleError, SourceError, UnderstudyError
+from understudy.learning.manifest import RuleManifest
 from understudy.privacy.learners import Rule
 from understudy.queries.attribute import Attribute
 from understudy.rules.base import RuleClass
@@ -33,7 +34,12 @@ class Learned:
     task: Task
     of: RuleClass
     rule: Rule
-    manifest: dict[str, Any]
+    facts: RuleManifest
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """How it was learnt, in plain values, as the file has them: a copy, to look things up in."""
+        return self.facts.to_dict()
 
     @property
     def words(self) -> str:
@@ -138,20 +144,21 @@ class Learned:
 
     @classmethod
     def _read_parts(cls, data: Mapping[str, Any]) -> Learned:
+        facts = RuleManifest.from_dict(data["manifest"])
         schema = Schema.from_dict(data["schema"])
         asked = tuple(_attribute(entry, schema) for entry in data["attributes"])
         label = data["label"]
         task = Task(
             asked,
             label if isinstance(label, bool) else _attribute(label, schema),
-            tuple(data["manifest"]["costs"]),
+            facts.costs,
         )
         of = rule_class(
             data["class"]["name"],
             attributes=len(asked),
             **{k: v for k, v in data["class"].items() if k != "name"},
         )
-        return cls(schema, task, of, tuple(data["rule"]), data["manifest"])
+        return cls(schema, task, of, tuple(data["rule"]), facts)
 
 
 def _question(asked: Attribute, schema: Schema) -> dict[str, Any]:

@@ -23,6 +23,7 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -71,6 +72,72 @@ class QueryTarget:
 Target = TableTarget | QueryTarget
 
 
+# What the kernel works on, in bundles. Of a column c, the entries from starts[c] up to starts[c + 1]
+# are those that see it.
+
+
+class Settings(NamedTuple):
+    scale: np.float32  # people a row stands for
+    heat: np.float32
+    log_priors: np.ndarray  # of every value, column after column
+    prior_starts: np.ndarray  # of each column
+
+
+class Whole(NamedTuple):
+    """Whole tables: a copy per member column, that column innermost."""
+
+    costs: np.ndarray  # of one more row, cell by cell, in every copy
+    starts: np.ndarray
+    tables: np.ndarray  # of each entry: its table
+    slots: np.ndarray  # and which member the column is
+    width: np.ndarray  # of each table: how many members
+    positions: np.ndarray  # their columns
+    strides: np.ndarray  # of each copy, for each member
+    first: np.ndarray  # of each copy: its first cell in costs
+    weights: np.ndarray  # as the first copy is laid out
+    weight_first: np.ndarray  # of each table: its first cell in weights
+
+
+class Listed(NamedTuple):
+    """Listed cells of wide tables: per member column, groups of cells that differ only in it."""
+
+    costs: np.ndarray  # of one more row, for each cell
+    group_of: np.ndarray  # of each entry: the group that the row at hand is in, or -1
+    starts: np.ndarray
+    tables: np.ndarray
+    slots: np.ndarray
+    width: np.ndarray
+    positions: np.ndarray
+    strides: np.ndarray
+    group_first: np.ndarray  # of each table and member: its groups
+    group_end: np.ndarray
+    numbers: np.ndarray  # of each group: the cell number with this member's code taken out, rising
+    items: np.ndarray  # of each group: its first item
+    codes: np.ndarray  # of each item: the member's code
+    cells: np.ndarray  # of each item: the cell's place in costs and weights
+    weights: np.ndarray
+
+
+class Asked(NamedTuple):
+    """Single queries: per column that a query touches, what each value adds to its hits."""
+
+    gaps: np.ndarray  # of each query: weighted difference between the rows' answer and the target
+    starts: np.ndarray
+    queries: np.ndarray  # of each entry: its query
+    touches: np.ndarray  # and its touch: this query and this column
+    touch_starts: np.ndarray  # of each touch: the values that literals name
+    values: np.ndarray
+    lifts: np.ndarray  # literals that a value satisfies beyond those of no named value
+    resting: np.ndarray  # of each touch: literals that no named value satisfies
+    literal_starts: np.ndarray  # of each query: its literals
+    literal_columns: np.ndarray
+    literal_values: np.ndarray
+    literal_holds: np.ndarray
+    table_starts: np.ndarray  # of each query: its answer by the number of hits
+    table: np.ndarray
+    weights: np.ndarray
+
+
 def fit_rows(
     rows: np.ndarray,
     shape: Sequence[int],
@@ -111,14 +178,12 @@ def fit_rows(
         state = np.array(
             [np.random.SeedSequence([seed, chain]).generate_state(1, np.uint64)[0] | 1], np.uint64
         )
-        whole = (dense.costs(part, scale), *dense.arrays)
-        listed = (
-            (sparse.costs(part, scale), np.zeros(len(sparse.arrays[1]), np.int64), *sparse.arrays)
-            if sparse.targets
-            else None
+        whole = dense.bundle(part, scale)
+        listed = sparse.bundle(part, scale) if sparse.targets else None
+        asked = single.bundle(part, scale) if single.targets else None
+        settings = Settings(
+            np.float32(scale), np.float32(heat), log_priors.astype(np.float32), offsets
         )
-        queries = (single.gaps(part, scale), *single.arrays) if single.targets else None
-        settings = (np.float32(scale), np.float32(heat), log_priors.astype(np.float32), offsets)
         cost, moves = np.zeros(int(sizes.max()), np.float32), 0
         cuts = [len(part) * i // SLICES for i in range(SLICES + 1)]
         for sweep in range(sweeps):
@@ -136,7 +201,7 @@ def fit_rows(
                     settings,
                     whole,
                     listed,
-                    queries,
+                    asked,
                 )
                 if chain == 0:  # all chains have as much to do
                     tell((sweep + (i + 1) / SLICES) / sweeps)
@@ -194,14 +259,21 @@ class _Dense:
             )
         self.cells = at
         self.weights = np.concatenate(weights) if weights else np.zeros(1, np.float32)
-        self.arrays = (
-            *_by_column(members),
-            self.width,
-            self.positions,
-            self.strides,
-            self.starts,
-            self.weights,
-            self.weight_starts,
+        self.members = _by_column(members)
+
+    def bundle(self, rows: np.ndarray, scale: float) -> Whole:
+        starts, tables, slots = self.members
+        return Whole(
+            costs=self.costs(rows, scale),
+            starts=starts,
+            tables=tables,
+            slots=slots,
+            width=self.width,
+            positions=self.positions,
+            strides=self.strides,
+            first=self.starts,
+            weights=self.weights,
+            weight_first=self.weight_starts,
         )
 
     @staticmethod
@@ -274,15 +346,28 @@ class _Sparse:
             if targets
             else np.zeros(1, np.float32)
         )
-        groups = (
-            group_starts,
-            group_ends,
-            joined(numbers),
-            joined(firsts, item_at),
-            joined(codes),
-            joined(entries),
+        starts, tables, slots = _by_column(members)
+        self._layout = Listed(
+            costs=np.zeros(0, np.float32),  # of rows, which are not known yet
+            group_of=np.zeros(0, np.int64),
+            starts=starts,
+            tables=tables,
+            slots=slots,
+            width=width,
+            positions=positions,
+            strides=strides,
+            group_first=group_starts,
+            group_end=group_ends,
+            numbers=joined(numbers),
+            items=joined(firsts, item_at),
+            codes=joined(codes),
+            cells=joined(entries),
+            weights=weights,
         )
-        self.arrays = (*_by_column(members), width, positions, strides, *groups, weights)
+
+    def bundle(self, rows: np.ndarray, scale: float) -> Listed:
+        found = np.zeros(len(self._layout.tables), np.int64)
+        return self._layout._replace(costs=self.costs(rows, scale), group_of=found)
 
     def costs(self, rows: np.ndarray, scale: float) -> np.ndarray:
         parts = [np.zeros(0, np.float32)]
@@ -324,22 +409,31 @@ class _Single:
                     values.append(value)
                     lifts.append(sum(1 if x.holds else -1 for x in own if x.value == value))
                 touch_starts.append(len(values))
-        whole = [np.asarray(x, np.int64) for x in (touch_starts, values, lifts, resting)]
-        self.arrays = (
-            *_by_column(members),
-            *whole,
-            literal_starts,
-            np.asarray([x.column for x in literals], np.int64),
-            np.asarray([x.value for x in literals], np.int64),
-            np.asarray([x.holds for x in literals], np.bool_),
-            table_starts,
-            np.asarray([bit for query in queries for bit in query.table], np.float32),
-            (
+        starts, asked, touches = _by_column(members)
+        self._layout = Asked(
+            gaps=np.zeros(0, np.float32),  # of rows, which are not known yet
+            starts=starts,
+            queries=asked,
+            touches=touches,
+            touch_starts=np.asarray(touch_starts, np.int64),
+            values=np.asarray(values, np.int64),
+            lifts=np.asarray(lifts, np.int64),
+            resting=np.asarray(resting, np.int64),
+            literal_starts=literal_starts,
+            literal_columns=np.asarray([x.column for x in literals], np.int64),
+            literal_values=np.asarray([x.value for x in literals], np.int64),
+            literal_holds=np.asarray([x.holds for x in literals], np.bool_),
+            table_starts=table_starts,
+            table=np.asarray([bit for query in queries for bit in query.table], np.float32),
+            weights=(
                 np.concatenate([t.weights for t in targets]).astype(np.float32)
                 if targets
                 else np.zeros(1, np.float32)
             ),
         )
+
+    def bundle(self, rows: np.ndarray, scale: float) -> Asked:
+        return self._layout._replace(gaps=self.gaps(rows, scale))
 
     def gaps(self, rows: np.ndarray, scale: float) -> np.ndarray:
         """Weighted difference between the rows' answer and the target, per query."""
@@ -383,28 +477,26 @@ def _group(numbers: np.ndarray, low: int, high: int, number: int) -> int:
 
 
 @kernel(borrows=True, inner=True)
-def _satisfied(row, column, q, literal_starts, literal_columns, literal_values, literal_holds):  # type: ignore[no-untyped-def]
+def _satisfied(row, column, q, asked):  # type: ignore[no-untyped-def]
     """How many literals of a query a row satisfies, those of one column left out."""
     hits = 0
-    for x in range(literal_starts[q], literal_starts[q + 1]):
-        if (
-            literal_columns[x] != column
-            and (row[literal_columns[x]] == literal_values[x]) == literal_holds[x]
-        ):
+    for x in range(asked.literal_starts[q], asked.literal_starts[q + 1]):
+        other = asked.literal_columns[x]
+        if other != column and (row[other] == asked.literal_values[x]) == asked.literal_holds[x]:
             hits += 1
     return hits
 
 
 @kernel(borrows=True, inner=True)
-def _lift(touch, value, touch_starts, values, lifts):  # type: ignore[no-untyped-def]
-    for x in range(touch_starts[touch], touch_starts[touch + 1]):
-        if values[x] == value:
-            return lifts[x]
+def _lift(touch, value, asked):  # type: ignore[no-untyped-def]
+    for x in range(asked.touch_starts[touch], asked.touch_starts[touch + 1]):
+        if asked.values[x] == value:
+            return asked.lifts[x]
     return 0
 
 
 @kernel(borrows=True, fastmath=True, error_model="numpy")
-def _sweep(rows, order, begin, end, columns, sizes, state, cost, settings, whole, listed, queries):  # type: ignore[no-untyped-def]
+def _sweep(rows, order, begin, end, columns, sizes, state, cost, settings, whole, listed, asked):  # type: ignore[no-untyped-def]
     """Visit every cell of some rows once, rows and columns in random order, and move what is better
     elsewhere.
 
@@ -412,35 +504,7 @@ def _sweep(rows, order, begin, end, columns, sizes, state, cost, settings, whole
     rows, in slices. Without listed cells of wide tables, or without single queries, what concerns
     them is None and is not even compiled.
     """
-    scale, heat, log_priors, prior_starts = settings
-    (
-        costs,
-        d_starts,
-        d_tables,
-        d_slots,
-        d_width,
-        d_positions,
-        d_strides,
-        d_first,
-        d_weights,
-        d_weight_first,
-    ) = whole
-    if listed is not None:
-        s_costs, group_of, s_starts, s_tables, s_slots, s_width, s_positions, s_strides = listed[:8]
-        s_group_first, s_group_end, s_numbers, s_items, s_codes, s_entries, s_weights = listed[8:]
-    if queries is not None:
-        gaps, q_starts, q_queries, q_touches, q_touch_starts, q_values, q_lifts, q_resting = (
-            queries[:8]
-        )
-        (
-            q_literal_starts,
-            q_literal_columns,
-            q_literal_values,
-            q_literal_holds,
-            q_table_starts,
-            q_table,
-            q_weights,
-        ) = queries[8:]
+    scale, heat = settings.scale, settings.heat
     if begin == 0:
         _shuffle(order, state)
     cool = np.float32(1.0) / heat if heat > 0 else np.float32(0.0)
@@ -450,11 +514,11 @@ def _sweep(rows, order, begin, end, columns, sizes, state, cost, settings, whole
         _shuffle(columns, state)
         for c in columns:
             m = sizes[c]
-            seen = d_starts[c + 1] - d_starts[c]
+            seen = whole.starts[c + 1] - whole.starts[c]
             if listed is not None:
-                seen += s_starts[c + 1] - s_starts[c]
-            if queries is not None:
-                seen += q_starts[c + 1] - q_starts[c]
+                seen += listed.starts[c + 1] - listed.starts[c]
+            if asked is not None:
+                seen += asked.starts[c + 1] - asked.starts[c]
             if m == 1 or seen == 0:
                 continue
             now = np.int64(row[c])  # so that helpers are compiled for one type of value
@@ -462,65 +526,54 @@ def _sweep(rows, order, begin, end, columns, sizes, state, cost, settings, whole
                 cost[v] = 0.0
             # ADD UP the cost of one more row with each value ...
             own = np.float32(0.0)
-            for p in range(d_starts[c], d_starts[c + 1]):
-                t, j = d_tables[p], d_slots[p]
-                base, cell = d_first[t, j], d_weight_first[t]
-                for i in range(d_width[t]):
-                    code = row[d_positions[t, i]]
-                    cell += code * d_strides[t, 0, i]
+            for p in range(whole.starts[c], whole.starts[c + 1]):
+                t, j = whole.tables[p], whole.slots[p]
+                base, cell = whole.first[t, j], whole.weight_first[t]
+                for i in range(whole.width[t]):
+                    code = row[whole.positions[t, i]]
+                    cell += code * whole.strides[t, 0, i]
                     if i != j:
-                        base += code * d_strides[t, j, i]
+                        base += code * whole.strides[t, j, i]
                 for v in range(m):
-                    cost[v] += costs[base + v]
-                own += d_weights[cell]
+                    cost[v] += whole.costs[base + v]
+                own += whole.weights[cell]
             if listed is not None:
-                for p in range(s_starts[c], s_starts[c + 1]):
-                    t, j = s_tables[p], s_slots[p]
+                for p in range(listed.starts[c], listed.starts[c + 1]):
+                    t, j = listed.tables[p], listed.slots[p]
                     number = np.int64(0)
-                    for i in range(s_width[t]):
+                    for i in range(listed.width[t]):
                         if i != j:
-                            number += row[s_positions[t, i]] * s_strides[t, i]
-                    group = _group(s_numbers, s_group_first[t, j], s_group_end[t, j], number)
-                    if group >= s_group_end[t, j]:
+                            number += row[listed.positions[t, i]] * listed.strides[t, i]
+                    group = _group(
+                        listed.numbers, listed.group_first[t, j], listed.group_end[t, j], number
+                    )
+                    if group >= listed.group_end[t, j]:
                         group = -1
-                    group_of[p] = group
+                    listed.group_of[p] = group
                     if group >= 0:
-                        for x in range(s_items[group], s_items[group + 1]):
-                            cost[s_codes[x]] += s_costs[s_entries[x]]
-                            if s_codes[x] == now:
-                                own += s_weights[s_entries[x]]
+                        for x in range(listed.items[group], listed.items[group + 1]):
+                            cost[listed.codes[x]] += listed.costs[listed.cells[x]]
+                            if listed.codes[x] == now:
+                                own += listed.weights[listed.cells[x]]
             # ... this row itself being gone from where it is.
             cost[now] -= scale * own
-            if queries is not None:
-                for p in range(q_starts[c], q_starts[c + 1]):
-                    q, touch = q_queries[p], q_touches[p]
-                    hits = (
-                        _satisfied(
-                            row,
-                            c,
-                            q,
-                            q_literal_starts,
-                            q_literal_columns,
-                            q_literal_values,
-                            q_literal_holds,
-                        )
-                        + q_resting[touch]
-                    )
-                    table = q_table_starts[q]
-                    here = q_table[
-                        table + hits + _lift(touch, now, q_touch_starts, q_values, q_lifts)
-                    ]
-                    price = gaps[q] + scale * q_weights[q] * (np.float32(0.5) - here)
-                    for x in range(q_touch_starts[touch], q_touch_starts[touch + 1]):
-                        cost[q_values[x]] += price * (
-                            q_table[table + hits + q_lifts[x]] - q_table[table + hits]
+            if asked is not None:
+                for p in range(asked.starts[c], asked.starts[c + 1]):
+                    q, touch = asked.queries[p], asked.touches[p]
+                    hits = _satisfied(row, c, q, asked) + asked.resting[touch]
+                    table = asked.table_starts[q]
+                    here = asked.table[table + hits + _lift(touch, now, asked)]
+                    price = asked.gaps[q] + scale * asked.weights[q] * (np.float32(0.5) - here)
+                    for x in range(asked.touch_starts[touch], asked.touch_starts[touch + 1]):
+                        cost[asked.values[x]] += price * (
+                            asked.table[table + hits + asked.lifts[x]] - asked.table[table + hits]
                         )
             # CHOOSE the cheapest value, or draw one.
             best = now
             if heat > 0:
                 low = np.float32(np.inf)
                 for v in range(m):
-                    cost[v] = cost[v] * cool - log_priors[prior_starts[c] + v]
+                    cost[v] = cost[v] * cool - settings.log_priors[settings.prior_starts[c] + v]
                     low = min(low, cost[v])
                 for v in range(m):
                     # exp as (1 + x/256)^256: a loop without calls or branches, which the compiler
@@ -554,45 +607,40 @@ def _sweep(rows, order, begin, end, columns, sizes, state, cost, settings, whole
                 continue
             # MOVE: every copy of every table, every listed cell, every query that sees it.
             moves += 1
-            for p in range(d_starts[c], d_starts[c + 1]):
-                t, member = d_tables[p], d_slots[p]
-                cell = d_weight_first[t]
-                for i in range(d_width[t]):
-                    cell += row[d_positions[t, i]] * d_strides[t, 0, i]
-                less = scale * d_weights[cell]
-                more = scale * d_weights[cell + (best - now) * d_strides[t, 0, member]]
-                for j in range(d_width[t]):
-                    cell = d_first[t, j]
-                    for i in range(d_width[t]):
-                        cell += row[d_positions[t, i]] * d_strides[t, j, i]
-                    costs[cell] -= less
-                    costs[cell + (best - now) * d_strides[t, j, member]] += more
+            for p in range(whole.starts[c], whole.starts[c + 1]):
+                t, member = whole.tables[p], whole.slots[p]
+                cell = whole.weight_first[t]
+                for i in range(whole.width[t]):
+                    cell += row[whole.positions[t, i]] * whole.strides[t, 0, i]
+                less = scale * whole.weights[cell]
+                more = scale * whole.weights[cell + (best - now) * whole.strides[t, 0, member]]
+                for j in range(whole.width[t]):
+                    cell = whole.first[t, j]
+                    for i in range(whole.width[t]):
+                        cell += row[whole.positions[t, i]] * whole.strides[t, j, i]
+                    whole.costs[cell] -= less
+                    whole.costs[cell + (best - now) * whole.strides[t, j, member]] += more
             if listed is not None:
-                for p in range(s_starts[c], s_starts[c + 1]):
-                    if group_of[p] >= 0:
-                        for x in range(s_items[group_of[p]], s_items[group_of[p] + 1]):
-                            if s_codes[x] == now:
-                                s_costs[s_entries[x]] -= scale * s_weights[s_entries[x]]
-                            elif s_codes[x] == best:
-                                s_costs[s_entries[x]] += scale * s_weights[s_entries[x]]
-            if queries is not None:
-                for p in range(q_starts[c], q_starts[c + 1]):
-                    q, touch = q_queries[p], q_touches[p]
-                    hits = (
-                        _satisfied(
-                            row,
-                            c,
-                            q,
-                            q_literal_starts,
-                            q_literal_columns,
-                            q_literal_values,
-                            q_literal_holds,
-                        )
-                        + q_resting[touch]
-                    )
-                    table = q_table_starts[q] + hits
-                    before = q_table[table + _lift(touch, now, q_touch_starts, q_values, q_lifts)]
-                    after = q_table[table + _lift(touch, best, q_touch_starts, q_values, q_lifts)]
-                    gaps[q] += scale * q_weights[q] * (after - before)
+                for p in range(listed.starts[c], listed.starts[c + 1]):
+                    if listed.group_of[p] >= 0:
+                        for x in range(
+                            listed.items[listed.group_of[p]], listed.items[listed.group_of[p] + 1]
+                        ):
+                            if listed.codes[x] == now:
+                                listed.costs[listed.cells[x]] -= (
+                                    scale * listed.weights[listed.cells[x]]
+                                )
+                            elif listed.codes[x] == best:
+                                listed.costs[listed.cells[x]] += (
+                                    scale * listed.weights[listed.cells[x]]
+                                )
+            if asked is not None:
+                for p in range(asked.starts[c], asked.starts[c + 1]):
+                    q, touch = asked.queries[p], asked.touches[p]
+                    hits = _satisfied(row, c, q, asked) + asked.resting[touch]
+                    table = asked.table_starts[q] + hits
+                    before = asked.table[table + _lift(touch, now, asked)]
+                    after = asked.table[table + _lift(touch, best, asked)]
+                    asked.gaps[q] += scale * asked.weights[q] * (after - before)
             row[c] = best
     return moves

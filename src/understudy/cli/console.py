@@ -14,7 +14,6 @@ from functools import wraps
 from types import FrameType
 from typing import Any, NoReturn, TextIO, cast
 
-import click
 from rich.console import Console
 
 from understudy.errors import LedgerWarning, ParameterError, UnderstudyError, Unread
@@ -144,11 +143,6 @@ def _noted(otherwise: Callable[..., None]) -> Callable[..., None]:
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
-
-
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object instead of tables."
-)
 
 
 def check_there(folder: str) -> None:

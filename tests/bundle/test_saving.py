@@ -26,10 +26,12 @@ import understudy as us
 from understudy.api import release as front_door
 from understudy.api.demo import population
 from understudy.api.demo import schema as demo_schema
-from understudy.bundle import keeping
+from understudy.bundle import saving
 from understudy.bundle.release import Release
 from understudy.checks import SMALL, small_table
-from understudy.cli import main as cli_module
+from understudy.cli import learn as learn_command
+from understudy.cli import release as release_command
+from understudy.cli.main import main
 from understudy.errors import ReleaseFailed
 from understudy.game.players.product import ProductModel
 from understudy.mechanisms.base import Brief, make
@@ -57,7 +59,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*words: str) -> Result:
-    return CliRunner(env={"COLUMNS": "300"}).invoke(cli_module.main, list(words))
+    return CliRunner(env={"COLUMNS": "300"}).invoke(main, list(words))
 
 
 def release(data: Path, out: Path) -> Result:
@@ -131,7 +133,7 @@ def test_a_place_that_takes_names_and_no_bytes_is_refused_before_a_charge(
     def full(fd: int) -> None:
         raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
 
-    monkeypatch.setattr(keeping.os, "fsync", full)
+    monkeypatch.setattr(saving.os, "fsync", full)
     result = release(data, data / "out")
     assert (
         result.exit_code == 2
@@ -144,8 +146,8 @@ def test_a_place_that_takes_names_and_no_bytes_is_refused_before_a_charge(
 def test_the_room_that_a_disk_must_have_grows_with_the_rows(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage = keeping.shutil.disk_usage(data)
-    monkeypatch.setattr(keeping.shutil, "disk_usage", lambda place: usage._replace(free=5_000_000))
+    usage = saving.shutil.disk_usage(data)
+    monkeypatch.setattr(saving.shutil, "disk_usage", lambda place: usage._replace(free=5_000_000))
     settings: dict[str, Any] = {
         "schema": SMALL,
         **QUICK,
@@ -182,14 +184,14 @@ def test_the_size_of_a_bundle_is_known_within_a_factor(
     found = sum(file.stat().st_size for file in made.save(tmp_path / "out").iterdir())
     brief = Brief(schema=schema, workload=made.workload, neighbours=Neighbours.REPLACE_ONE)
     numbers = make(settings["mechanism"], settings.get("parameters")).model_numbers(brief)  # type: ignore[arg-type]
-    said = keeping.Need.of(made.workload, rows, numbers).disk
+    said = saving.Need.of(made.workload, rows, numbers).disk
     assert found / 3 < said < 3 * found
 
 
 def test_what_clearly_needs_more_memory_than_there_is_is_refused_before_a_charge(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "memory_left", lambda: 100_000_000)
+    monkeypatch.setattr(saving, "memory_left", lambda: 100_000_000)
     settings: dict[str, Any] = {"schema": SMALL, **QUICK, "ledger": data / "l.jsonl"}
     with pytest.raises(us.NotSupported, match="of memory or more, and 100 MB are left"):
         us.release(small_table(), rows=10_000_000, **settings)
@@ -266,7 +268,7 @@ def test_where_nothing_tells_nothing_is_refused(
     for name in ("OWN_GROUPS", "GROUPS", "MEMORY_INFO"):
         monkeypatch.setattr(machine, name, tmp_path / "nothing")
     assert machine.memory_left() is None
-    keeping.check_memory(keeping.Need(disk=1, memory=10**18))
+    saving.check_memory(saving.Need(disk=1, memory=10**18))
 
 
 # ---------------------------------------------------------------------- after the play
@@ -280,7 +282,7 @@ def after_the_play(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object
         happens()
         return found
 
-    monkeypatch.setattr(cli_module, "make_release", late)
+    monkeypatch.setattr(release_command, "make_release", late)
 
 
 def test_a_disk_that_fills_up_during_the_play_loses_nothing(
@@ -376,7 +378,7 @@ def whole() -> Release:
 def test_whichever_write_fails_the_release_is_kept_whole(
     whole: Release, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli_module, "make_release", lambda *args, **options: whole)
+    monkeypatch.setattr(release_command, "make_release", lambda *args, **options: whole)
     total = writes_of_a_save(whole, data / "counted")
     assert total > 15  # ten files, most of them written and synced
     out = data / "out"
@@ -395,7 +397,7 @@ PLACES = ["beside it", "the user's folder", "the folder for temporary files", "n
 def test_it_is_kept_in_the_first_place_that_takes_it(
     which: int, whole: Release, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli_module, "make_release", lambda *args, **options: whole)
+    monkeypatch.setattr(release_command, "make_release", lambda *args, **options: whole)
     places = [f"{data}/out-kept-", f"{data.parent}/state/", f"{data.parent}/temporary/"]
     with pytest.MonkeyPatch.context() as patch:
         Failing(patch, (f"{data}/out/", *places[:which]), at=1)
@@ -446,14 +448,14 @@ def test_a_rule_takes_nobodys_place(what: str, data: Path, monkeypatch: pytest.M
         "--epsilon",
         "1",
     ]
-    out, learnt = data / "rule.json", cli_module.learn_rule
+    out, learnt = data / "rule.json", learn_command.learn_rule
 
     def meanwhile(*args: Any, **options: Any) -> us.Learned:
         out.write_text("somebody else's")
         return learnt(*args, **options)
 
     if what == "file":
-        monkeypatch.setattr(cli_module, "learn_rule", meanwhile)
+        monkeypatch.setattr(learn_command, "learn_rule", meanwhile)
         place = kept_at(run(*words, "--out", str(out)))
         assert out.read_text() == "somebody else's" and us.Learned.load(place).manifest["label"]
     else:
@@ -465,7 +467,7 @@ def test_a_rule_takes_nobodys_place(what: str, data: Path, monkeypatch: pytest.M
 def test_trying_a_file_leaves_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("somebody else's")
     with pytest.raises(FileExistsError):
-        keeping.try_file(tmp_path / "a")
+        saving.try_file(tmp_path / "a")
     assert (tmp_path / "a").read_text() == "somebody else's"
 
 
@@ -473,7 +475,7 @@ def test_trying_a_file_leaves_what_is_there(tmp_path: Path) -> None:
 def test_a_release_whose_folder_has_a_long_name_is_kept(
     name: str, whole: Release, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli_module, "make_release", lambda *args, **options: whole)
+    monkeypatch.setattr(release_command, "make_release", lambda *args, **options: whole)
     with pytest.MonkeyPatch.context() as patch:
         Failing(patch, (f"{data / name}/",), at=1)
         place = kept_at(release(data, data / name))
@@ -492,7 +494,7 @@ def test_a_release_is_kept_when_the_working_directory_is_gone(
         here.rmdir()
         return whole
 
-    monkeypatch.setattr(cli_module, "make_release", made)
+    monkeypatch.setattr(release_command, "make_release", made)
     place = kept_at(release(data, Path("out")))
     assert is_sound(place) and place.is_relative_to(data.parent / "state")
 

@@ -12,7 +12,6 @@ import numpy as np
 from understudy.counting.tally import CodedRows
 from understudy.game.fitting.reconstruction import Estimate, reachable, reconstruct
 from understudy.privacy import Measurement, Residual
-from understudy.privacy.accounting import events as ev
 from understudy.queries.marginal import Marginal
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def noisy_tables(release: Release) -> Tables:
     found: Tables = {}
     residuals = [m for m in release.measurements if isinstance(m, Residual)]
     if residuals:
-        rows = release.manifest["rows"]
+        rows = release.facts.rows
         columns = {p for r in residuals for p in r.part.positions}
         singles = [
             Marginal.of(release.schema, [name])
@@ -64,7 +63,7 @@ def noisy_tables(release: Release) -> Tables:
             :MOST_TABLES
         ]
         for estimate in reconstruct(
-            residuals, tables, total=rows["count"], total_sigma=float(ev.written(rows["sigma"]))
+            residuals, tables, total=rows.count, total_sigma=float(rows.sigma)
         ):
             found[estimate.part.positions] = estimate
     for m in release.measurements:

@@ -17,7 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from understudy.bundle.release import read_manifest
+from understudy.bundle.entries import this_version
+from understudy.bundle.manifest import MANIFEST_FILE, Manifest, read_manifest
 from understudy.errors import BundleError
 
 ATTACHMENT = "audit.json"
@@ -35,7 +36,7 @@ def statement(
     return {
         "format": FORMAT,
         "says": SAYS,
-        "made_by": f"understudy {version('understudy')}",
+        "made_by": this_version(),
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "source_sha256": source_digest(),
         "versions": {
@@ -69,13 +70,13 @@ def check_can_attach(place: Path, mechanism: str | None) -> None:
     mechanism than the audited one.
     """
     manifest = read_manifest(place)
-    made_by, used = manifest.get("made_by"), _mechanism(manifest)
+    made_by, used = manifest.made_by, manifest.mechanism.name
     if mechanism is not None and mechanism != used:
         raise BundleError(
             f"The release in {str(place)!r} was made with {used}; an audit of {mechanism} would say"
             " nothing about it."
         )
-    if made_by != f"understudy {version('understudy')}":
+    if made_by != this_version():
         raise BundleError(
             f"The release in {str(place)!r} was made by {made_by}; an audit of this build would say"
             " nothing about it."
@@ -94,10 +95,10 @@ def attach(place: Path, made: Mapping[str, Any]) -> None:
         ) from None
 
 
-def check_attachment(place: Path, manifest: Mapping[str, Any]) -> tuple[bool, str]:
+def check_attachment(place: Path, manifest: Manifest) -> tuple[bool, str]:
     """(whether the attached audit holds for this release, one line about it)."""
+    made_by, used = manifest.made_by, manifest.mechanism.name
     try:
-        made_by, used = manifest["made_by"], _mechanism(manifest)
         said = json.loads((place / ATTACHMENT).read_text(encoding="utf-8"))
         whole = {name: value for name, value in said.items() if name != "sha256"}
         rows = said["rows"]
@@ -147,12 +148,6 @@ def check_attachment(place: Path, manifest: Mapping[str, Any]) -> tuple[bool, st
     return not broken, f"{text}; the audit is of the software build, not of this release's rows"
 
 
-def _mechanism(manifest: Mapping[str, Any]) -> Any:
-    """By its name; None if the manifest has none."""
-    said = manifest.get("mechanism")
-    return said.get("name") if isinstance(said, dict) else None
-
-
 def _bears_out(row: Mapping[str, Any]) -> bool:
     """A row that says it held has found no more than was claimed, but for rounding."""
     return bool(0 <= row["found"] <= row["claimed"] * (1 + 2e-3)) and row["runs"] > 0
@@ -165,4 +160,4 @@ def _seal(content: Mapping[str, Any]) -> str:
 
 
 def _manifest_digest(place: Path) -> str:
-    return hashlib.sha256((place / "manifest.json").read_bytes()).hexdigest()
+    return hashlib.sha256((place / MANIFEST_FILE).read_bytes()).hexdigest()

@@ -1,0 +1,387 @@
+"""The manifest: what was done to make a release, as a value with one writer and one reader.
+
+``manifest.json`` is what :meth:`Manifest.to_dict` gives; :meth:`Manifest.from_dict` reads it back
+and refuses whatever is not of its type, is missing, or is in no manifest. That what it says is true
+is for ``verify`` to find out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, final
+
+from understudy.bundle.entries import (
+    SCALARS,
+    Entries,
+    Malformed,
+    Scalar,
+    plain,
+    this_second,
+    this_version,
+    versions_of,
+)
+from understudy.errors import BundleError
+from understudy.mechanisms.base import Mechanism
+from understudy.privacy import Budget, Certificate, Measurement, Residual
+from understudy.privacy.accounting import events as ev
+from understudy.privacy.accounting.accountant import total_cost
+from understudy.queries.base import Neighbours
+from understudy.queries.workload import Workload
+from understudy.schema import Schema
+
+FORMAT = 1
+MANIFEST_FILE = "manifest.json"
+PACKAGES = ("numpy", "numba", "pyarrow", "duckdb")  # that a release depends on
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SchemaFacts:
+    """Which schema it was, which has a file of its own."""
+
+    sha256: str
+    columns: int
+    domain_size: str  # in digits; of a very wide table, about how many there are
+
+    @classmethod
+    def of(cls, schema: Schema) -> SchemaFacts:
+        return cls(
+            sha256=schema.digest,
+            columns=len(schema),
+            domain_size=schema.domain_text.replace(",", ""),
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class WorkloadFacts:
+    """Which workload it was, which has a file of its own."""
+
+    spec: str
+    batches: int
+    queries: int
+
+    @classmethod
+    def of(cls, workload: Workload) -> WorkloadFacts:
+        return cls(spec=workload.spec, batches=len(workload), queries=workload.size)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MechanismFacts:
+    """Who made the rows, and what its public rules came to."""
+
+    name: str
+    parameters: Mapping[str, Scalar]
+    reference: str
+    conditional_on: str | None
+    played: Mapping[str, Scalar]
+    why: str
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, played: Mapping[str, Any], why: str) -> MechanismFacts:
+        return cls(
+            name=mechanism.name,
+            parameters=_named(mechanism.parameters()),
+            reference=mechanism.reference,
+            conditional_on=mechanism.conditional_on,
+            played=_named(played),
+            why=why,
+        )
+
+
+def _named(values: Mapping[str, Any]) -> dict[str, Scalar]:
+    return {
+        name: value if isinstance(value, SCALARS) else str(value) for name, value in values.items()
+    }
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RowsFacts:
+    """How many rows the sensitive table has: public, or released with noise of sigma."""
+
+    count: int
+    public: bool
+    sigma: Fraction
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What all events come to; ``epsilon`` is read at the promised delta."""
+
+    rho: Fraction
+    delta: Fraction
+    epsilon: float | None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class MeasurementFacts:
+    """What a measurement was; its noisy counts have a file of their own.
+
+    Attributes:
+        part: its queries, as their class writes them.
+        sigma: of its noise.
+        residual: whether it is one of residuals.
+        threshold: of a wide marginal, above which counts were kept; None if all were.
+        kept: how many were, if there is a threshold.
+    """
+
+    part: Mapping[str, Any]
+    sigma: Fraction
+    residual: bool = False
+    threshold: int | None = None
+    kept: int | None = None
+
+    @classmethod
+    def of(cls, measurement: Measurement | Residual, schema: Schema) -> MeasurementFacts:
+        part, sigma = measurement.part.to_dict(schema), measurement.sigma
+        if isinstance(measurement, Residual):
+            return cls(part=part, sigma=sigma, residual=True)
+        if measurement.keys is None:
+            return cls(part=part, sigma=sigma)
+        return cls(
+            part=part, sigma=sigma, threshold=measurement.threshold, kept=len(measurement.counts)
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """What was done to make a release. All of it is public or noisy.
+
+    Attributes:
+        made_by: name and version of the software.
+        made_at: when, in UTC.
+        rows: of the sensitive table; ``synthetic_rows`` are those of the release.
+        budget: what was promised.
+        events: every charge, in its order; ``spent`` is what they come to.
+        measurements: what was measured and kept, in the order of its file.
+        selections: draws of exponential mechanisms among the events.
+        ledger: where the charge is written, in words.
+        seed: of the public randomness; None if none was given.
+        files: each file of the bundle with its SHA-256; None until it is saved.
+    """
+
+    made_by: str
+    made_at: str
+    schema: SchemaFacts
+    workload: WorkloadFacts
+    mechanism: MechanismFacts
+    neighbours: Neighbours
+    rows: RowsFacts
+    synthetic_rows: int
+    budget: Budget
+    spent: Spent
+    events: tuple[ev.Event, ...]
+    measurements: tuple[MeasurementFacts, ...]
+    selections: int
+    versions: Mapping[str, str]
+    certificate: Certificate
+    ledger: str
+    seed: int | None
+    files: Mapping[str, str] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        workload: Workload,
+        mechanism: MechanismFacts,
+        *,
+        neighbours: Neighbours,
+        rows: RowsFacts,
+        synthetic_rows: int,
+        budget: Budget,
+        events: Sequence[ev.Event],
+        measurements: Sequence[Measurement | Residual],
+        certificate: Certificate,
+        ledger: str,
+        seed: int | None,
+    ) -> Manifest:
+        """Of a release that has just been made by this version."""
+        assert budget.delta is not None
+        spent = total_cost(events)
+        epsilon = spent.epsilon_at(budget.delta)
+        return cls(
+            made_by=this_version(),
+            made_at=this_second(),
+            schema=SchemaFacts.of(workload.schema),
+            workload=WorkloadFacts.of(workload),
+            mechanism=mechanism,
+            neighbours=neighbours,
+            rows=rows,
+            synthetic_rows=synthetic_rows,
+            budget=budget,
+            spent=Spent(
+                rho=spent.rho,
+                delta=spent.delta,
+                epsilon=None if epsilon is None else float(epsilon),
+            ),
+            events=tuple(events),
+            measurements=tuple(MeasurementFacts.of(m, workload.schema) for m in measurements),
+            selections=draws_among(events),
+            versions=versions_of(*PACKAGES),
+            certificate=certificate,
+            ledger=ledger,
+            seed=None if seed is None else int(seed),
+        )
+
+    @property
+    def delta(self) -> Fraction:
+        """The promised one, at which what was spent is read."""
+        assert self.budget.delta is not None
+        return self.budget.delta
+
+    @property
+    def promise(self) -> tuple[float, float]:
+        """The promised (epsilon, delta), for people."""
+        assert self.budget.epsilon is not None
+        return float(self.budget.epsilon), float(self.delta)
+
+    # ------------------------------------------------------------------ the one writer
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, in the order of the file; rationals become "p/q"."""
+        return {"format": FORMAT, **plain(self)}
+
+    # ------------------------------------------------------------------ the one reader
+
+    @classmethod
+    def from_dict(cls, data: Any, *, called: str = "This manifest") -> Manifest:
+        """The inverse of :meth:`to_dict`; raises BundleError, in a sentence about what is
+        ``called`` so, on anything else.
+        """
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise BundleError(f"{called} is not of a format that this version reads.")
+        try:
+            return _manifest(Entries(data, ""))
+        except Malformed as problem:
+            raise BundleError(
+                f"{called} cannot be read: {problem}. The bundle is incomplete, was changed, or was"
+                " written by another version; get it again."
+            ) from None
+
+
+def draws_among(events: Sequence[ev.Event]) -> int:
+    """How often an exponential mechanism was drawn from."""
+    return sum(event.draws for event in events if isinstance(event, ev.ExponentialDraws))
+
+
+def read_manifest(place: Path) -> Manifest:
+    """What the folder of a release says of itself; raises BundleError if it cannot be read."""
+    try:
+        data = json.loads((place / MANIFEST_FILE).read_text(encoding="utf-8"))
+    except OSError:
+        raise BundleError(
+            f"{str(place)!r} is not a release folder: it has no readable manifest.json."
+        ) from None
+    except (ValueError, RecursionError):
+        raise BundleError(f"The manifest in {str(place)!r} is not valid JSON.") from None
+    return Manifest.from_dict(data, called=f"The manifest in {str(place)!r}")
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def _manifest(said: Entries) -> Manifest:
+    said.whole("format")
+    made = Manifest(
+        made_by=said.text("made_by"),
+        made_at=said.text("made_at"),
+        schema=said.inside("schema", _schema),
+        workload=said.inside("workload", _workload),
+        mechanism=said.inside("mechanism", _mechanism),
+        neighbours=said.neighbours("neighbours"),
+        rows=said.inside("rows", _rows),
+        synthetic_rows=said.whole("synthetic_rows"),
+        budget=said.inside("budget", _budget),
+        spent=said.inside("spent", _spent),
+        events=said.events("events"),
+        measurements=tuple(
+            Entries(one, "measurements").read(_measurement) for one in said.many("measurements")
+        ),
+        selections=said.whole("selections"),
+        versions=said.texts("versions"),
+        certificate=said.inside("certificate", _certificate),
+        ledger=said.text("ledger"),
+        seed=said.optional("seed", int, "a whole number"),
+        files=said.texts("files") if "files" in said else None,
+    )
+    said.end()
+    return made
+
+
+def _schema(said: Entries) -> SchemaFacts:
+    return SchemaFacts(
+        sha256=said.text("sha256"),
+        columns=said.whole("columns"),
+        domain_size=said.text("domain_size"),
+    )
+
+
+def _workload(said: Entries) -> WorkloadFacts:
+    return WorkloadFacts(
+        spec=said.text("spec"), batches=said.whole("batches"), queries=said.whole("queries")
+    )
+
+
+def _mechanism(said: Entries) -> MechanismFacts:
+    return MechanismFacts(
+        name=said.text("name"),
+        parameters=said.scalars("parameters"),
+        reference=said.text("reference"),
+        conditional_on=said.optional("conditional_on", str, "text"),
+        played=said.scalars("played"),
+        why=said.text("why"),
+    )
+
+
+def _rows(said: Entries) -> RowsFacts:
+    return RowsFacts(
+        count=said.whole("count"),
+        public=said.one("public", bool, "true or false"),
+        sigma=said.rational("sigma"),
+    )
+
+
+def _budget(said: Entries) -> Budget:
+    return Budget(said.rational("rho"), said.rational("epsilon"), said.rational("delta"))
+
+
+def _spent(said: Entries) -> Spent:
+    return Spent(
+        rho=said.rational("rho"),
+        delta=said.rational("delta"),
+        epsilon=said.optional("epsilon", float, "a number"),
+    )
+
+
+def _measurement(said: Entries) -> MeasurementFacts:
+    part, sigma = said.one("part", dict, "an object"), said.rational("sigma")
+    if "residual" in said:
+        if not said.one("residual", bool, "true"):
+            raise Malformed(f"its entry {said.name_of('residual')} is not true")
+        return MeasurementFacts(part=part, sigma=sigma, residual=True)
+    if "threshold" not in said:
+        return MeasurementFacts(part=part, sigma=sigma)
+    return MeasurementFacts(
+        part=part, sigma=sigma, threshold=said.whole("threshold"), kept=said.whole("kept")
+    )
+
+
+def _certificate(said: Entries) -> Certificate:
+    return Certificate(
+        alpha=said.number("alpha", 0, 1),
+        confidence=said.number("confidence", 0, 1),
+        noisy_largest_error=said.whole("noisy_largest_error"),
+        sigma=said.number("sigma", 0),
+        rows=said.whole("rows"),
+        rows_sigma=said.number("rows_sigma", 0),
+        queries=said.whole("queries"),
+    )

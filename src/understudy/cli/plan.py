@@ -1,0 +1,77 @@
+"""``understudy plan``: what a release would do and cost, from public facts alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import click
+from rich.markup import escape
+from rich.table import Table
+
+from understudy.api.plan import plan as make_plan
+from understudy.cli.console import out, speaks_plainly
+from understudy.cli.options import (
+    epsilon_option,
+    json_option,
+    mechanism_option,
+    neighbours_option,
+    parameters_option,
+    read_parameters,
+    schema_option,
+)
+
+
+@click.command()
+@schema_option
+@click.option("--rows", type=int, required=True, help="About how many rows the table has.")
+@epsilon_option
+@click.option("--delta", help="Its failure mass; 1/n^2 if not given.")
+@click.option("--workload", help="As for 'release'; all 2-way marginals if not given.")
+@mechanism_option
+@parameters_option
+@neighbours_option
+@json_option
+@speaks_plainly
+def plan(as_json: bool, parameters: tuple[str, ...], **options: Any) -> None:
+    """Say what a release would do and how good it can be.
+
+    Needs no data and costs nothing.
+    """
+    made = make_plan(options.pop("schema"), parameters=read_parameters(parameters), **options)
+    if as_json:
+        print(json.dumps(asdict(made)))
+        return
+    table = Table(show_header=False, box=None)
+
+    def row(name: str, value: str) -> None:
+        table.add_row(name, escape(value))
+
+    row("mechanism", f"{made.mechanism}: {made.why}")
+    if made.how:
+        row("how", made.how)
+    row("queries", f"{made.queries:,}")
+    row("budget", f"rho {made.rho:.4g} (delta {made.delta:.3g})")
+    if made.noise is not None and made.largest_error is not None:
+        rows = options["rows"]
+        row(
+            "noise of a measured count",
+            f"about {made.noise * rows:,.0f} people ({_share(made.noise)})",
+        )
+        largest = (
+            f"about {made.largest_error * rows:,.0f} of {rows:,} people"
+            f" ({_share(made.largest_error)})"
+        )
+        row("largest error to expect", f"{largest}; a rule of thumb, the release has a certificate")
+    if made.seconds is not None and made.memory is not None:
+        row("CPU time and memory", f"about {made.seconds:.0f} s and {made.memory / 1e9:.1f} GB")
+    out.print(table)
+    for warning in made.warnings:
+        out.print(
+            f"Warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True
+        )
+
+
+def _share(share: float) -> str:
+    return "more than all rows" if share > 1 else f"{share:.2%} of all rows"
