@@ -35,7 +35,6 @@ from understudy.privacy import Certificate, Measurement, Residual
 from understudy.privacy.accounting.events import written
 from understudy.privacy.noise.samplers import secure_seed
 from understudy.queries.condition import Condition
-from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload, part_from_dict
 from understudy.runtime.paths import as_path
 from understudy.schema import Schema
@@ -229,9 +228,7 @@ class Release:
     def _doubts(self, condition: Condition, share: float) -> str | None:
         """Why a condition is beyond what the certificate speaks of, if it is."""
         asked = {column for box in condition.boxes for column in box}
-        if not any(
-            asked <= set(part.columns) for part in self.workload if isinstance(part, Marginal)
-        ):
+        if not any(asked <= set(part.columns) for part in self.workload.marginals):
             return (
                 "No marginal of the workload holds all columns of the condition: how they go"
                 " together is the model's guess."
@@ -484,9 +481,10 @@ def _measurements(
         rows = slice(start, start + (what["kept"] if sparse else part.size))
         start = rows.stop
         if what.get("residual", False):
-            if sparse or not isinstance(part, Marginal):
+            whole = part.as_table()
+            if sparse or whole is None:
                 raise ValueError("only whole marginals have residuals")
-            found.append(Residual(part, counts[rows], sigma))
+            found.append(Residual(whole, counts[rows], sigma))
         else:
             keys, threshold = (queries[rows], what["threshold"]) if sparse else (None, None)
             found.append(Measurement(part, counts[rows], sigma, keys, threshold))
@@ -509,7 +507,7 @@ def _is_sound(measurement: Measurement | Residual) -> bool:
     if keys.dtype != np.int64:
         return False
     if (
-        not isinstance(measurement.part, Marginal)
+        measurement.part.as_table() is None
         or not isinstance(least, int)
         or isinstance(least, bool)
         or least < 0

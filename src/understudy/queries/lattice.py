@@ -19,7 +19,7 @@ import numpy as np
 
 from understudy.counting.tally import Counts, Verbs
 from understudy.errors import WorkloadError
-from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.base import Asked, Neighbours, QueryClass
 from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.marginal import ALWAYS, Marginal
 from understudy.queries.symmetric import Literal, Query, all_of, check_fits, literals_fit
@@ -164,6 +164,14 @@ class AllConjunctions(QueryClass):
         )
         check_fits(all_of(*made.literals), schema)
         return made
+
+    @classmethod
+    def texts(cls, schema: Schema) -> tuple[str, ...]:
+        return (cls.kind,)
+
+    @classmethod
+    def from_text(cls, text: str, schema: Schema) -> Asked | None:
+        return Asked((cls.of(schema, schema.names),), text) if text == cls.kind else None
 
     @classmethod
     def examples(cls, schema: Schema, rng: np.random.Generator) -> Iterator[AllConjunctions]:

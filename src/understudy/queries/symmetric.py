@@ -10,7 +10,7 @@ literals]`` with a 0/1 table over 0..k:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -81,6 +81,11 @@ class Query:
                 " than literals."
             )
 
+    @property
+    def columns(self) -> frozenset[int]:
+        """The columns that its literals name."""
+        return frozenset(literal.column for literal in self.literals)
+
     def __invert__(self) -> Query:
         return Query(self.literals, tuple(1 - bit for bit in self.table))
 
@@ -141,6 +146,7 @@ class Symmetric(QueryClass):
     queries: tuple[Query, ...]
 
     kind: ClassVar[str] = "symmetric"
+    words: ClassVar[tuple[str, ...]] = ("all_of", "any_of", "at_least", "parity", "not")
 
     def __post_init__(self) -> None:
         if not isinstance(self.queries, tuple) or not all(
@@ -202,6 +208,19 @@ class Symmetric(QueryClass):
         """One query by itself."""
         return self.queries[index]
 
+    @property
+    def can_be_fitted(self) -> bool:
+        return True
+
+    def apart(self, about: Collection[frozenset[int]] | None = None) -> Symmetric | None:
+        if about is None:
+            return self
+        asked = tuple(query for query in self.queries if query.columns in about)
+        return Symmetric(asked) if asked else None
+
+    def column_sets(self) -> list[frozenset[int]]:
+        return list(dict.fromkeys(query.columns for query in self.queries))
+
     def relaxed(self) -> RelaxedQueries:
         return self._relaxed
 
@@ -244,6 +263,10 @@ class Symmetric(QueryClass):
             return check_fits(Query(literals, tuple(int(bit) for bit in plain["table"])), schema)
 
         return cls(tuple(read(plain) for plain in data["queries"]))
+
+    @classmethod
+    def from_entries(cls, entries: Sequence[Any], schema: Schema) -> list[QueryClass]:
+        return [cls(tuple(read_query(entry, schema) for entry in entries))]
 
     @classmethod
     def examples(cls, schema: Schema, rng: np.random.Generator) -> Iterator[Symmetric]:
@@ -299,7 +322,11 @@ def literals_fit(literals: Sequence[Literal], schema: Schema) -> bool:
 
 
 def read_query(spec: Any, schema: Schema) -> Query:
-    """A query as people write it in a YAML file; see :mod:`understudy.queries.workload`."""
+    """A query as people write it in a YAML file, or one as it is; in a column with bins, a value
+    means the bin that holds it.
+    """
+    if isinstance(spec, Query):
+        return check_fits(spec, schema)
     if not isinstance(spec, Mapping):
         raise WorkloadError("Each query must be a mapping such as {all_of: {sex: F, age: 30}}.")
     rest = {key: value for key, value in spec.items() if key != "t"}
