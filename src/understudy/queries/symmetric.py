@@ -10,6 +10,7 @@ literals]`` with a 0/1 table over 0..k:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -93,20 +94,18 @@ class Query:
         """What each column contributes to the count of satisfied literals; literals of one column
         are not independent.
         """
-
-        def satisfied(column: int, value: int | None) -> int:
-            return sum((x.value == value) == x.holds for x in self.literals if x.column == column)
-
-        named: dict[int, dict[int, None]] = {}
-        for literal in self.literals:
-            named.setdefault(literal.column, {})[literal.value] = None
+        base: Counter[int] = Counter()  # satisfied when a column takes none of its named values
+        lifts: dict[int, Counter[int]] = {}  # how many more are, when it takes one of them
+        for x in self.literals:
+            base[x.column] += not x.holds
+            lifts.setdefault(x.column, Counter())[x.value] += 1 if x.holds else -1
         return tuple(
             Factor(
                 column,
-                satisfied(column, None),
-                tuple((value, satisfied(column, value)) for value in values),
+                base[column],
+                tuple((value, base[column] + lift) for value, lift in values.items()),
             )
-            for column, values in named.items()
+            for column, values in lifts.items()
         )
 
 
@@ -226,7 +225,13 @@ class Symmetric(QueryClass):
 
     @cached_property
     def _relaxed(self) -> RelaxedQueries:
-        return RelaxedQueries([(query.factors(), query.table) for query in self.queries])
+        queries = []
+        for query in self.queries:
+            factors = query.factors()
+            # no more literals than these hold at once, however many exclude each other
+            reached = sum(factor.most for factor in factors) + 1
+            queries.append((factors, query.table[:reached]))
+        return RelaxedQueries(queries)
 
     def fits(self, schema: Schema) -> bool:
         return all(literals_fit(query.literals, schema) for query in self.queries)
