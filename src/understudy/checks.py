@@ -39,8 +39,7 @@ from understudy.privacy.accounting.accountant import total_cost
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.relaxed import Chances
 from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, parity
-from understudy.queries.workload import Workload, explicit, marginals, part_from_dict
-from understudy.runtime.discovery import classes_in
+from understudy.queries.workload import Workload, explicit, marginals, part_from_dict, query_classes
 from understudy.runtime.watching import NoWatcher
 from understudy.schema import Schema
 from understudy.sources.base import Source
@@ -252,9 +251,7 @@ def check_query_class(kind: type[QueryClass], seed: int = 0) -> None:
         assert np.array_equal(part.truth(rows[:, list(part.columns)]).sum(axis=0), counts), (
             f"{kind.kind}: truth and counts disagree"
         )
-        assert part_from_dict(part.to_dict(SMALL), SMALL) == part, (
-            f"{kind.kind}: its plain form does not read back"
-        )
+        assert _read_back(kind, part) == part, f"{kind.kind}: its plain form does not read back"
         assert all(part.describe(SMALL, i) for i in range(part.size)), (
             f"{kind.kind}: a query has no words"
         )
@@ -263,11 +260,20 @@ def check_query_class(kind: type[QueryClass], seed: int = 0) -> None:
             assert not part.fits(FIRST), (
                 f"{kind.kind}: it fits a schema that lacks some of its columns"
             )
-        assert hash(part_from_dict(part.to_dict(SMALL), SMALL)) == hash(part), (
+        assert hash(_read_back(kind, part)) == hash(part), (
             f"{kind.kind}: equal batches have different hashes"
         )
         _check_abilities(part, rows, counts)
+        _check_fitting(part, rows, counts)
         _check_sensitivity(part, rows, rng)
+    for text in kind.texts(SMALL):
+        _check_text(kind, text)
+
+
+def _read_back(kind: type[QueryClass], part: QueryClass) -> QueryClass:
+    """A batch after it was written; of the class that is checked, whether it is announced or not."""
+    data = part.to_dict(SMALL)
+    return kind.from_dict(data, SMALL) if part.kind == kind.kind else part_from_dict(data, SMALL)
 
 
 def _check_abilities(part: QueryClass, rows: np.ndarray, counts: np.ndarray) -> None:
@@ -279,7 +285,7 @@ def _check_abilities(part: QueryClass, rows: np.ndarray, counts: np.ndarray) -> 
         assert isinstance(around, QueryClass) and set(around.columns) <= set(part.columns), (
             f"{part.kind}: around reads other columns"
         )
-        assert part_from_dict(around.to_dict(SMALL), SMALL) == around, (
+        assert _read_back(type(part), around) == around, (
             f"{part.kind}: what is around a query does not read back"
         )
     queries = [query for i in range(part.size) if (query := part.query(i)) is not None]
@@ -300,6 +306,45 @@ def _check_abilities(part: QueryClass, rows: np.ndarray, counts: np.ndarray) -> 
         expected = relaxed.answers(Chances(sure, starts)) * len(rows)
         assert np.allclose(expected, counts, atol=0.01), (
             f"{part.kind}: relaxed answers and counts disagree"
+        )
+
+
+def _check_fitting(part: QueryClass, rows: np.ndarray, counts: np.ndarray) -> None:
+    """What rows are fitted to says the same as the batch, and tables over its sets of columns hold
+    every query.
+    """
+    coded, table, apart = CodedRows(rows, SMALL.shape), part.as_table(), part.apart()
+    assert part.can_be_fitted == (table is not None or apart is not None), (
+        f"{part.kind}: it can be fitted if it is a table or comes apart, and not otherwise"
+    )
+    for same in (table, apart):
+        assert same is None or np.array_equal(same.counts(coded).dense(), counts), (
+            f"{part.kind}: taken as a table or apart it counts otherwise"
+        )
+    sets = part.column_sets()
+    assert len(sets) == len(set(sets)) and frozenset().union(*sets) == set(part.columns), (
+        f"{part.kind}: its sets of columns are not those of its columns, each once"
+    )
+    if apart is not None:
+        assert part.apart(sets) == apart and part.apart([]) is None, (
+            f"{part.kind}: apart does not keep to the sets of columns that are asked for"
+        )
+
+
+def _check_text(kind: type[QueryClass], text: str) -> None:
+    """A text that a class announces is read by it and by no other, and what is kept of it names the
+    same batches.
+    """
+    asked = kind.from_text(text, SMALL)
+    assert asked is not None and all(isinstance(part, kind) for part in asked.parts), (
+        f"{kind.kind}: it does not read its own text {text}"
+    )
+    assert kind.from_text(asked.spec, SMALL) == asked, (
+        f"{kind.kind}: what is kept of the text {text} names other batches"
+    )
+    for other in query_classes().values():
+        assert other.kind == kind.kind or other.from_text(text, SMALL) is None, (
+            f"{kind.kind}: the text {text} is one of {other.kind} too"
         )
 
 
@@ -329,7 +374,7 @@ def _check_sensitivity(part: QueryClass, rows: np.ndarray, rng: np.random.Genera
 
 def source_kinds() -> dict[str, type[Source]]:
     """Every source in the sources folder, by name."""
-    return {kind.__name__: kind for kind in classes_in(sources, Source)}  # type: ignore[type-abstract]
+    return {kind.__name__: kind for kind in sources.source_kinds()}
 
 
 def check_source(kind: type[Source], classes: dict[str, type[QueryClass]]) -> None:

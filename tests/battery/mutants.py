@@ -141,6 +141,12 @@ MUTANTS = [
         tests="battery/test_conformance.py::test_query_class",
     ),
     mutant(
+        "ranges that share a point cost what ranges that do not meet cost",
+        "queries/ranges.py",
+        ("return min(self.size, 2 * self._deepest)", "return min(self.size, 2)"),
+        tests="queries/test_ranges.py battery/test_conformance.py::test_query_class",
+    ),
+    mutant(
         "a measurement charged for twice the variance that is drawn",
         MEASURE,
         (
@@ -385,6 +391,18 @@ MUTANTS = [
         "sources/items.py",
         ("c.NUMBER: [_bits(rows.number), _bits(rows.rest)],", "c.NUMBER: [_bits(rows.number)],"),
         tests="sources/test_items.py",
+    ),
+    mutant(
+        "a column of SQLite that stops at a cell is read",
+        "sources/sqlite.py",
+        ("if hidden == GENERATED and name in self._wanted:", "if False:"),
+        tests="sources/test_sqlite.py",
+    ),
+    mutant(
+        "text of SQLite that is no UTF-8 ends the reading",
+        "sources/sqlite.py",
+        ('raw.decode("utf-8", "replace")', 'raw.decode("utf-8")'),
+        tests="sources/test_sqlite.py",
     ),
     mutant(
         "a relation may have types that were guessed from cells",

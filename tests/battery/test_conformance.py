@@ -354,6 +354,19 @@ def test_the_fence_notices_a_side_door(place: str, tmp_path: Path) -> None:
     assert found == place
 
 
+def test_the_fence_knows_a_new_source_by_its_folder(tmp_path: Path) -> None:
+    for room in ("sources", "game", "audit"):
+        (tmp_path / room).mkdir()
+    (tmp_path / "sources/new.py").write_text("class Drawer(Cabinet):\n    pass\n")
+    (tmp_path / "sources/base.py").write_text("class Cabinet(CellSource):\n    pass\n")
+    (tmp_path / "sources/files.py").write_text("class CellSource(Source):\n    pass\n")
+    for place in ("game/peek.py", "audit/pairs.py"):
+        (tmp_path / place).write_text("from understudy.checks import Drawer")
+    assert [door.split(":")[0] for door in side_doors(tmp_path)] == ["game/peek.py"]
+    (tmp_path / "sources/files.py").write_text("class CellSource:\n    pass\n")
+    assert side_doors(tmp_path) == [], "a class that is no source"
+
+
 def test_the_room_may_open_its_own_door(tmp_path: Path) -> None:
     for room in ("privacy", "game"):
         (tmp_path / room).mkdir()

@@ -18,6 +18,9 @@ from click.testing import CliRunner
 import understudy as us
 from support.bundles import unsound
 from understudy.cli.main import main
+from understudy.queries.base import QueryClass
+from understudy.queries.workload import query_classes
+from understudy.sources import Source
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -133,6 +136,53 @@ def test_the_skeleton_of_a_mechanism_runs() -> None:
     assert issubclass(namespace["MeasureEverything"], us.Mechanism)
 
 
+@pytest.mark.parametrize(
+    ("page", "kind", "base"),
+    [
+        ("docs/add-a-query-class.md", "EvenSums", QueryClass),
+        ("docs/add-a-source.md", "ArrowFileSource", Source),
+    ],
+)
+def test_the_skeletons_of_a_query_class_and_of_a_source_run(
+    page: str, kind: str, base: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    namespace: dict[str, Any] = {"__name__": "skeleton"}
+    for block in blocks(page, "python"):
+        exec(compile(block, page, "exec", dont_inherit=True), namespace)
+    assert issubclass(namespace[kind], base)
+    if base is QueryClass:  # as if it were announced: named in a text and in a file, and released
+        monkeypatch.setattr(
+            "understudy.queries.workload.entry_points",
+            lambda group: [Announced(namespace[kind])],
+        )
+        query_classes.cache_clear()
+        schema = us.Schema.from_domain({"age": 10, "sex": 2})
+        (tmp_path / "w.yaml").write_text(blocks(page, "yaml")[0])
+        for text in ("even-sum:age,sex", str(tmp_path / "w.yaml")):
+            made = us.release(
+                np.random.default_rng(0).integers(0, (10, 2), (500, 2)),
+                schema=schema,
+                epsilon=1,
+                workload=text,
+                ledger=tmp_path / "ledger.jsonl",
+            )
+            made.save(tmp_path / f"out-{len(text)}")
+            assert unsound(tmp_path / f"out-{len(text)}") == []
+            assert made.workload.parts[0].describe(schema, 0) == "age + sex is even"
+        monkeypatch.undo()
+        query_classes.cache_clear()
+
+
+class Announced:
+    """An entry point."""
+
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+
+    def load(self) -> type:
+        return self._kind
+
+
 def test_the_page_on_workloads_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for block in blocks("docs/workloads.md", "python"):
         exec(compile(block, "docs/workloads.md", "exec", dont_inherit=True), {})
@@ -148,7 +198,9 @@ def test_the_page_on_workloads_runs(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "w.yaml").write_text(blocks("docs/workloads.md", "yaml")[0])
     work = us.Workload.load(tmp_path / "w.yaml", us.Schema.from_dict({"fields": fields}))
     # ten random triples of four columns are four
-    assert len(work.parts) == 1 + 4 + 1 and work.parts[-1].size == 5
+    assert len(work.parts) == 1 + 4 + 1 + 2 and work.parts[5].size == 5
+    # 99 edges with people on both sides, and two ranges
+    assert [part.size for part in work.parts[6:]] == [99, 2]
 
 
 def test_the_page_on_query_classes_runs_and_its_answers_are_near(

@@ -34,6 +34,7 @@ from understudy.queries.base import QueryClass
 from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.lattice import AllConjunctions
 from understudy.queries.marginal import Marginal
+from understudy.queries.ranges import Ranges
 from understudy.queries.symmetric import Symmetric
 from understudy.queries.workload import query_classes
 from understudy.schema import Categorical, Number, Schema
@@ -213,6 +214,16 @@ def naive(part: QueryClass, codes: list[tuple[int, ...]]) -> list[int]:
             for row in codes
         ]
         return [sum(number & wanted == wanted for number in held) for wanted in range(part.size)]
+    if isinstance(part, Ranges):
+        return [
+            sum(
+                all(
+                    low <= row[p] < high for p, (low, high) in zip(part.positions, box, strict=True)
+                )
+                for row in codes
+            )
+            for box in part.boxes
+        ]
     raise AssertionError(f"write down what {part.kind} counts")
 
 

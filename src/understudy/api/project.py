@@ -91,10 +91,9 @@ def _checked(given: Measurement, schema: Schema) -> Measurement:
     part, sigma = given.part, given.sigma
     if not isinstance(part, QueryClass) or not part.fits(schema):
         raise ParameterError("A measurement is of queries on another schema than the one given.")
+    table = part.as_table()
     named = (
-        f"The table of {', '.join(part.names(schema))}"
-        if isinstance(part, Marginal)
-        else "A batch of queries"
+        "A batch of queries" if table is None else f"The table of {', '.join(table.names(schema))}"
     )
     try:
         values = np.asarray(given.counts, np.float64).ravel()
@@ -138,7 +137,7 @@ def _people(measurements: Sequence[Measurement]) -> int:
     totals = [
         (float(m.counts.sum()), 1 / (float(m.sigma) ** 2 * m.part.size))
         for m in measurements
-        if isinstance(m.part, Marginal) and m.keys is None
+        if m.part.as_table() is not None and m.keys is None
     ]
     if not totals:
         raise ParameterError("people must be given: no whole table says how many there are.")

@@ -95,9 +95,10 @@ def release(
     """Make a differentially private stand-in for a sensitive table.
 
     Args:
-        table: a path or glob of CSV or Parquet files, a pandas or polars DataFrame, a polars
-            LazyFrame, a DuckDB relation, an Arrow table, a narwhals frame over one of these, a
-            NumPy array; with a schema of items also a sparse matrix.
+        table: a path or glob of CSV or Parquet files, a table of an SQLite file
+            (``people.sqlite::patients``), a pandas or polars DataFrame, a polars LazyFrame, a
+            DuckDB relation, an Arrow table, a narwhals frame over one of these, a NumPy array; with
+            a schema of items also a sparse matrix.
         schema: what is public about the table; a :class:`Schema`, its plain form, or a file.
         epsilon: the privacy promise; smaller is more private.
         delta: the promise's failure mass; 1/n^2 if not given, which needs a public n (replace-one).

@@ -288,7 +288,7 @@ FINE = Fraction(1, 2000)  # where an exponential mechanism is close to what its 
 NEAR = (1.01, 2)  # and at which orders
 LAWS: tuple[Law, ...] = (
     *(Law(f"measure {part.kind} of {part.size}", partial(_measure, part), BASE,
-          tight=0.9 if isinstance(part, Marginal) else 0.3) for part in PARTS),
+          tight=0.3 if part.as_table() is None else 0.9) for part in PARTS),
     Law("measure, three times", lambda m: [_measure(X, m), _measure(BOTH, m), _measure(X, m)], BASE),
     Law("measure_all", lambda m: m.ask(Measure(parts=[X, Y], rho=Fraction(1, 20), weights=[1, 3])), BASE),
     Law("measure_all, equal weights", lambda m: m.ask(Measure(parts=[X, Y, BOTH], rho=Fraction(1, 20))), BASE),

@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from understudy.counting.tally import CodedRows, Counts
 from understudy.errors import SchemaError, WorkloadError, shown
-from understudy.queries.base import QueryClass
-from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload
 
 
@@ -32,9 +30,9 @@ class Answers(Mapping[Any, np.ndarray]):
     @cached_property
     def _by_name(self) -> dict[tuple[str, ...], int]:
         return {
-            part.names(self.workload.schema): i
+            table.names(self.workload.schema): i
             for i, part in enumerate(self.workload)
-            if isinstance(part, Marginal)
+            if (table := part.as_table()) is not None
         }
 
     def __getitem__(self, key: Any) -> np.ndarray:
@@ -58,9 +56,9 @@ class Answers(Mapping[Any, np.ndarray]):
             if names not in self._by_name:
                 return self._turned(names)
             at = self._by_name[names]
-        part: QueryClass = self.workload.parts[at]
+        table = self.workload.parts[at].as_table()
         shares: np.ndarray = self.counts[at].dense() / self.rows
-        return shares.reshape(part.shape) if isinstance(part, Marginal) else shares
+        return shares if table is None else shares.reshape(table.shape)
 
     def _turned(self, names: tuple[str, ...]) -> np.ndarray:
         """A marginal that the workload holds with its columns in another order."""
@@ -88,7 +86,8 @@ class Answers(Mapping[Any, np.ndarray]):
 
     def __iter__(self) -> Iterator[Any]:
         for i, part in enumerate(self.workload):
-            yield part.names(self.workload.schema) if isinstance(part, Marginal) else i
+            table = part.as_table()
+            yield i if table is None else table.names(self.workload.schema)
 
     def __len__(self) -> int:
         return len(self.counts)

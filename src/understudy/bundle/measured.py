@@ -67,13 +67,10 @@ def noisy_tables(release: Release) -> Tables:
         ):
             found[estimate.part.positions] = estimate
     for m in release.measurements:
-        if (
-            isinstance(m, Measurement)
-            and isinstance(m.part, Marginal)
-            and m.part.positions
-            and m.keys is None
-        ):
-            found[m.part.positions] = m
+        if isinstance(m, Measurement) and m.keys is None:
+            whole = m.part.as_table()
+            if whole is not None and whole.positions:
+                found[whole.positions] = m
     return found
 
 
@@ -114,8 +111,8 @@ def _from_table(
     release: Release, position: int, noise: float, table: Measurement | Estimate
 ) -> Single:
     """A measured table, added up over its other columns."""
-    part, rows = table.part, release.certificate.rows
-    assert isinstance(part, Marginal)
+    part, rows = table.part.as_table(), release.certificate.rows
+    assert part is not None
     others = tuple(axis for axis, p in enumerate(part.positions) if p != position)
     shares = table.counts.reshape(part.shape).sum(axis=others) / rows
     return Single(position, shares, noise / rows, SIGMAS * release.certificate.rows_sigma / rows)

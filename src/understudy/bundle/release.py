@@ -39,7 +39,6 @@ from understudy.game.fitting.mixture import Mixture
 from understudy.privacy import Certificate, Measurement, Residual
 from understudy.privacy.noise.samplers import secure_seed
 from understudy.queries.condition import Condition
-from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload, part_from_dict
 from understudy.runtime.paths import as_path
 from understudy.schema import Schema
@@ -238,9 +237,7 @@ class Release:
     def _doubts(self, condition: Condition, share: float) -> str | None:
         """Why a condition is beyond what the certificate speaks of, if it is."""
         asked = {column for box in condition.boxes for column in box}
-        if not any(
-            asked <= set(part.columns) for part in self.workload if isinstance(part, Marginal)
-        ):
+        if not any(asked <= set(part.columns) for part in self.workload.marginals):
             return (
                 "No marginal of the workload holds all columns of the condition: how they go"
                 " together is the model's guess."
@@ -437,9 +434,10 @@ def _measurements(
         rows = slice(start, start + (part.size if what.kept is None else what.kept))
         start = rows.stop
         if what.residual:
-            if not isinstance(part, Marginal):
-                raise ValueError("only marginals have residuals")
-            found.append(Residual(part, counts[rows], what.sigma))
+            whole = part.as_table()
+            if what.kept is not None or whole is None:
+                raise ValueError("only whole marginals have residuals")
+            found.append(Residual(whole, counts[rows], what.sigma))
         else:
             keys = None if what.kept is None else queries[rows]
             found.append(Measurement(part, counts[rows], what.sigma, keys, what.threshold))
@@ -462,7 +460,7 @@ def _is_sound(measurement: Measurement | Residual) -> bool:
     if keys.dtype != np.int64:
         return False
     if (
-        not isinstance(measurement.part, Marginal)
+        measurement.part.as_table() is None
         or not isinstance(least, int)
         or isinstance(least, bool)
         or least < 0

@@ -344,11 +344,8 @@ def _common_items(release: Release, measured: Tables) -> Plot:
 def _pairs(release: Release, measured: Tables) -> tuple[list[Pair], int]:
     """Measured 2-way tables first; without any, some pairs of the workload, released values only."""
     rows = release.facts.rows.count
-    chosen = [
-        m.part
-        for m in measured.values()
-        if isinstance(m.part, Marginal) and len(m.part.positions) == 2
-    ]
+    whole = [part for m in measured.values() if (part := m.part.as_table()) is not None]
+    chosen = [part for part in whole if len(part.positions) == 2]
     if not chosen:
         chosen = [part for part in release.workload.marginals if len(part.positions) == 2]
     small = [part for part in chosen if part.size <= 900]
@@ -375,7 +372,7 @@ def _scatter(release: Release, measured: Tables) -> Scatter | None:
         m for m in release.measurements if isinstance(m, Measurement)
     ]
     noisy += [m for m in measured.values() if isinstance(m, Estimate)]
-    tables = [m for m in noisy if isinstance(m.part, Marginal) and len(m.part.positions) >= 2][
+    tables = [m for m in noisy if m.part.as_table() is not None and len(m.part.columns) >= 2][
         :MOST_POINTS
     ]
     if not tables:
@@ -383,7 +380,6 @@ def _scatter(release: Release, measured: Tables) -> Scatter | None:
     points, total = [], 0
     for measurement in tables:
         part = measurement.part
-        assert isinstance(part, Marginal)
         found = measurement.counts / rows
         keys = measurement.keys if isinstance(measurement, Measurement) else None
         # cells below a threshold are not shown

@@ -53,7 +53,7 @@ MOST_REMARKS = 12
     "--workload",
     help=(
         "3-way, 3-way:64@7 (64 random ones, seed 7), 3-conjunctions:1000@7, all-conjunctions,"
-        " 1-way+2-way, or a YAML file; else 2-way."
+        " prefixes:age, 1-way+2-way, or a YAML file; else 2-way."
     ),
 )
 @mechanism_option

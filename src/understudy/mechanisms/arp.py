@@ -24,8 +24,6 @@ from understudy.game.players.measuring import InTurn, MeasureAll, WorstMarginal,
 from understudy.game.players.rows import HEAT, RowPlayer, check_width, refits, seconds_a_row
 from understudy.mechanisms.base import Brief, Mechanism, Outlook, check_share, check_whole
 from understudy.privacy import Meter
-from understudy.queries.base import QueryClass
-from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
 from understudy.runtime.watching import Watcher
@@ -93,7 +91,7 @@ class Arp(Mechanism):
         if self.adaptive not in (None, True, False):
             raise ParameterError("arp needs adaptive to be true or false.")
         check_width(self.name, brief.schema)
-        widths = [len(columns) for part in brief.workload for columns in _column_sets(part)]
+        widths = [len(columns) for part in brief.workload for columns in part.column_sets()]
         if len(widths) > MOST_TABLES or sum(map(_below, widths)) > MOST_BELOW:
             raise NotSupported(
                 "arp measures a table for each set of columns that is asked about, at most"
@@ -218,9 +216,10 @@ def own_tables(brief: Brief) -> list[Marginal]:
     """
     found: dict[Marginal, None] = {}
     for part in brief.workload:
-        for columns in _column_sets(part):
+        own = part.as_table() is not None
+        for columns in part.column_sets():
             table = _marginal(brief, columns)
-            if len(columns) > 1 and (table.size <= CANDIDATE_CELLS or isinstance(part, Marginal)):
+            if len(columns) > 1 and (table.size <= CANDIDATE_CELLS or own):
                 found[table] = None
     return list(found)
 
@@ -233,13 +232,10 @@ def single_queries(brief: Brief) -> list[Symmetric]:
     """
     found: list[Symmetric] = []
     for part in brief.workload:
-        if isinstance(part, (Conjunctions, Symmetric)):
-            sets = [frozenset(columns) for columns in _columns_of_each(part)]
-            wide = {
-                columns for columns in set(sets) if _marginal(brief, columns).size > CANDIDATE_CELLS
-            }
-            asked = tuple(part.query(i) for i, columns in enumerate(sets) if columns in wide)
-            found.extend([Symmetric(asked)] if asked else [])
+        sets = part.column_sets()
+        wide = {columns for columns in sets if _marginal(brief, columns).size > CANDIDATE_CELLS}
+        asked = part.apart(wide)
+        found.extend([] if asked is None else [asked])
     return found
 
 
@@ -250,7 +246,7 @@ def closure(brief: Brief) -> list[Marginal]:
     found = {
         columns: _marginal(brief, columns)
         for part in brief.workload
-        for whole in _column_sets(part)
+        for whole in part.column_sets()
         for k in range(2, min(len(whole), CLOSURE) + 1)
         for columns in combinations(sorted(whole), k)
     }
@@ -269,18 +265,6 @@ def _below(width: int) -> int:
 
 def _pairs_only(brief: Brief) -> bool:
     return all(len(part.positions) <= 2 for part in own_tables(brief))
-
-
-def _column_sets(part: QueryClass) -> list[frozenset[int]]:
-    if isinstance(part, (Conjunctions, Symmetric)):
-        return list(dict.fromkeys(map(frozenset, _columns_of_each(part))))
-    return [frozenset(part.columns)]
-
-
-def _columns_of_each(part: Conjunctions | Symmetric) -> list[list[int]]:
-    if isinstance(part, Conjunctions):
-        return part.literals.columns.tolist()
-    return [[x.column for x in query.literals] for query in part.queries]
 
 
 def _marginal(brief: Brief, columns: frozenset[int] | set[int] | tuple[int, ...]) -> Marginal:

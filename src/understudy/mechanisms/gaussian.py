@@ -21,7 +21,6 @@ from understudy.game.players.rows import RowPlayer, check_width, refits, seconds
 from understudy.mechanisms.base import Brief, Mechanism, Outlook, check_share
 from understudy.privacy import Meter
 from understudy.queries.base import QueryClass
-from understudy.queries.marginal import Marginal
 from understudy.runtime.watching import Watcher
 
 SWEEPS = 3
@@ -64,7 +63,9 @@ class Gaussian(Mechanism):
             cells=cells,
             drawn=cells,
             rounds=0,
-            sweep=seconds_a_row(with_sums([part for part in tables if isinstance(part, Marginal)])),
+            sweep=seconds_a_row(
+                with_sums([table for part in tables if (table := part.as_table()) is not None])
+            ),
             sweeps=refits(tables, SWEEPS),
         )
 

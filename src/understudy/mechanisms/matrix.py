@@ -135,7 +135,7 @@ def tables_for(workload: Workload) -> list[Marginal]:
     sets += [
         part.around(i).columns
         for part in workload
-        if not isinstance(part, Marginal)
+        if part.as_table() is None
         for i in range(part.size)
     ]
     sets += [part.columns for part in one_way(workload.schema)]

@@ -1,9 +1,12 @@
-"""What a query class is: a batch of counting queries that lowers itself to ``count`` and ``scan``."""
+"""What a query class is: a batch of counting queries that lowers itself to ``count`` and ``scan``,
+says what else it can do, and reads its own words in a workload.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,7 +18,8 @@ from understudy.queries.relaxed import Relaxed
 from understudy.schema.domain import Domain
 
 if TYPE_CHECKING:
-    from understudy.queries.symmetric import Query
+    from understudy.queries.marginal import Marginal
+    from understudy.queries.symmetric import Query, Symmetric
 
 MOST_TRUTHS = 1 << 26  # of a block of rows and all queries, held at once: 64 MB
 
@@ -27,17 +31,36 @@ class Neighbours(StrEnum):
     ADD_REMOVE_ONE = "add-remove-one"  # one row more or fewer; the number of rows is private
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a text such as ``3-way:64@7`` names.
+
+    Attributes:
+        parts: the batches.
+        spec: the text as it is kept with a release; it names the same batches again.
+    """
+
+    parts: tuple[QueryClass, ...]
+    spec: str
+
+
 class QueryClass(ABC):
     """A batch of ``size`` queries, each a 0/1 function of one row; its answer is a vector of
     counts.
 
     Implementations are frozen values. The same ``counts`` runs on a sensitive source (inside the
-    privacy room) and on released rows, because both answer the same two verbs. A class that a
-    solver or a gradient can use offers ``terms()`` or ``relaxed()`` besides; a mechanism that needs
-    what a class lacks says so before any budget is spent.
+    privacy room) and on released rows, because both answer the same two verbs. Whatever else a
+    class can do, it says by the abilities below. Each has a default, which is mostly that the class
+    cannot. Nobody outside this room asks what class a batch is of. A mechanism that needs what a
+    batch lacks says so before any budget is spent.
+
+    Attributes:
+        kind: its name in a bundle.
+        words: the words that its entries under ``queries`` in a workload file begin with.
     """
 
     kind: ClassVar[str]
+    words: ClassVar[tuple[str, ...]] = ()
 
     @property
     @abstractmethod
@@ -80,13 +103,45 @@ class QueryClass(ABC):
     def l2_squared(self, neighbours: Neighbours) -> int:
         """Bound on the squared L2 distance between the count vectors of two neighbouring tables."""
 
+    # ------------------------------------------------------------------ what else it can do
+
+    def as_table(self) -> Marginal | None:
+        """The whole marginal whose cells are these queries, in the same order; None when they are
+        no such table.
+
+        A table has an axis for each column, is summed to its sub-marginals, and may be measured
+        above a threshold; each row is in exactly one of its cells.
+        """
+        return None
+
     def query(self, index: int) -> Query | None:
         """One query by itself; None when the class cannot be taken apart."""
         return None
 
+    @property
+    def can_be_fitted(self) -> bool:
+        """Whether rows can be moved toward measured answers: there is a table, or the batch comes
+        apart.
+        """
+        return self.as_table() is not None
+
+    def apart(self, about: Collection[frozenset[int]] | None = None) -> Symmetric | None:
+        """The same queries one by one, which rows can be moved toward; only those about some sets
+        of columns if these are given. None when none is left, or rows cannot be moved so.
+        """
+        return None
+
+    def column_sets(self) -> list[frozenset[int]]:
+        """The sets of columns that are asked about together, each once: the marginals of these
+        answer every query.
+        """
+        return [frozenset(self.columns)]
+
     def relaxed(self) -> Relaxed | None:
         """The same queries on relaxed rows, with gradients; None when the class has no such form."""
         return None
+
+    # ------------------------------------------------------------------ words and files
 
     @abstractmethod
     def describe(self, schema: Domain, index: int) -> str:
@@ -100,6 +155,25 @@ class QueryClass(ABC):
     @abstractmethod
     def from_dict(cls, data: dict[str, Any], schema: Domain) -> QueryClass:
         """The inverse of :meth:`to_dict`."""
+
+    @classmethod
+    def texts(cls, schema: Domain) -> tuple[str, ...]:
+        """Texts that name batches of this class on the command line, for messages and for the
+        conformance kit; none if it has none.
+        """
+        return ()
+
+    @classmethod
+    def from_text(cls, text: str, schema: Domain) -> Asked | None:
+        """The batches that a text names; None when it is no text of this class."""
+        return None
+
+    @classmethod
+    def from_entries(cls, entries: Sequence[Any], schema: Domain) -> list[QueryClass]:
+        """The batches of a workload file's entries that begin with one of ``words``, in order; a
+        value in them is the characters written.
+        """
+        raise NotImplementedError
 
     @classmethod
     @abstractmethod

@@ -10,24 +10,25 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from understudy.counting.tally import Conjunctive, Counts, Literals, Verbs, ones
+from understudy.counting.tally import DENSE_CELLS, Conjunctive, Counts, Literals, Verbs, ones
 from understudy.errors import WorkloadError
-from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.base import Asked, Neighbours, QueryClass
 from understudy.queries.relaxed import RelaxedQueries
+from understudy.queries.sampled import check_sample, read_sample
 from understudy.queries.symmetric import Literal, Query, Symmetric
 from understudy.runtime.compiled import kernel
-from understudy.schema import Schema
 from understudy.schema.domain import Domain
 
 # 8,192 rows at a time: the bitmaps of a table of ordinary width stay in the cache
 CHUNK_WORDS = 128
+MOST_CONJUNCTIONS = DENSE_CELLS // 2  # a selection compares them and their negations
 LONGEST_KEY = 2**62  # a conjunction's literals as one number
 
 
@@ -71,6 +72,17 @@ class Conjunctions(QueryClass, Conjunctive):
                 _frozen(np.broadcast_to(holds, places.shape), np.bool_),
             )
         )
+
+    @classmethod
+    def random(cls, schema: Domain, count: int | None, k: int = 3, seed: int = 0) -> Asked:
+        """``count`` different random ones by a public seed; see :func:`random_batch`."""
+        asked = check_sample("conjunctions", schema, k, count, seed)
+        if asked.count is None or asked.count > MOST_CONJUNCTIONS:
+            raise WorkloadError(
+                f"A workload has at most {MOST_CONJUNCTIONS:,} conjunctions; say how many."
+            )
+        batch = random_batch(schema, asked.count, asked.k, asked.seed)
+        return Asked((batch,), f"{asked.k}-conjunctions:{asked.count}@{asked.seed}")
 
     # ------------------------------------------------------------------ a value: equal when its arrays are
 
@@ -153,9 +165,24 @@ class Conjunctions(QueryClass, Conjunctive):
         )
         return Query(tuple(map(Literal, *rows)), (0,) * self.width + (1,))
 
-    def apart(self) -> Symmetric:
-        """The same queries one by one, for what fits rows to single queries."""
-        return Symmetric(tuple(self.query(i) for i in range(self.size)))
+    @property
+    def can_be_fitted(self) -> bool:
+        return True
+
+    def apart(self, about: Collection[frozenset[int]] | None = None) -> Symmetric | None:
+        asked = tuple(
+            self.query(i)
+            for i, columns in enumerate(self._column_sets)
+            if about is None or columns in about
+        )
+        return Symmetric(asked) if asked else None
+
+    def column_sets(self) -> list[frozenset[int]]:
+        return list(dict.fromkeys(self._column_sets))
+
+    @property
+    def _column_sets(self) -> Iterator[frozenset[int]]:
+        return map(frozenset, self.literals.columns.tolist())
 
     def fits(self, schema: Domain) -> bool:
         columns, values = self.literals.columns, self.literals.values
@@ -171,7 +198,7 @@ class Conjunctions(QueryClass, Conjunctive):
 
     @cached_property
     def _relaxed(self) -> RelaxedQueries:
-        return self.apart().relaxed()
+        return Symmetric(tuple(map(self.query, range(self.size)))).relaxed()
 
     # ------------------------------------------------------------------ words and files
 
@@ -226,6 +253,22 @@ class Conjunctions(QueryClass, Conjunctive):
                 "A conjunction names a column or value that the schema does not have."
             )
         return made
+
+    @classmethod
+    def texts(cls, schema: Domain) -> tuple[str, ...]:
+        return (f"{min(3, len(schema))}-conjunctions:1000@7",)
+
+    @classmethod
+    def from_text(cls, text: str, schema: Domain) -> Asked | None:
+        asked = read_sample(text, "conjunctions")
+        if asked is None:
+            return None
+        if asked.count is None:
+            raise WorkloadError(
+                f"The workload {text!r} needs to say how many random conjunctions, as in"
+                f" {asked.k}-conjunctions:1000@7."
+            )
+        return cls.random(schema, asked.count, asked.k, asked.seed)
 
     @classmethod
     def examples(cls, schema: Domain, rng: np.random.Generator) -> Iterator[Conjunctions]:
@@ -285,7 +328,7 @@ def _tally(
 # ---------------------------------------------------------------------- random ones
 
 
-def random_batch(schema: Schema, count: int, k: int, seed: int) -> Conjunctions:
+def random_batch(schema: Domain, count: int, k: int, seed: int) -> Conjunctions:
     """``count`` different random conjunctions by a public seed; all of them when there are fewer.
 
     They are sensible, as the DualQuery paper has it: over k different columns, each with a value

@@ -19,7 +19,7 @@ import numpy as np
 
 from understudy.counting.tally import Counts, Verbs
 from understudy.errors import WorkloadError
-from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.base import Asked, Neighbours, QueryClass
 from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.marginal import ALWAYS, Marginal
 from understudy.queries.symmetric import Literal, Query, all_of, check_fits, literals_fit
@@ -165,6 +165,14 @@ class AllConjunctions(QueryClass):
         )
         check_fits(all_of(*made.literals), schema)
         return made
+
+    @classmethod
+    def texts(cls, schema: Domain) -> tuple[str, ...]:
+        return (cls.kind,)
+
+    @classmethod
+    def from_text(cls, text: str, schema: Domain) -> Asked | None:
+        return Asked((cls.of(schema, schema.names),), text) if text == cls.kind else None
 
     @classmethod
     def examples(cls, schema: Domain, rng: np.random.Generator) -> Iterator[AllConjunctions]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,11 +13,13 @@ import numpy as np
 
 from understudy.counting.tally import Counts, Verbs
 from understudy.errors import WorkloadError
-from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.base import Asked, Neighbours, QueryClass
 from understudy.queries.relaxed import RelaxedTable
+from understudy.queries.sampled import check_sample, read_sample
 from understudy.queries.symmetric import Literal, Query, all_of
 from understudy.schema.domain import Domain
 
+MOST_MARGINALS = 2_000_000  # more than this is a mistake in k, not a workload
 ALWAYS = Query((Literal(0, 0),), (1, 1))  # the only cell of the marginal of no columns: every row
 
 
@@ -50,6 +53,24 @@ class Marginal(QueryClass):
         if len(set(positions)) != len(positions):
             raise WorkloadError(f"The marginal {', '.join(names)} names a column twice.")
         return cls(positions, tuple(schema.shape[p] for p in positions))
+
+    @classmethod
+    def every(cls, schema: Domain, k: int, sample: int | None = None, seed: int = 0) -> Asked:
+        """All k-way marginals, or ``sample`` random ones by a public seed."""
+        asked = check_sample("marginals", schema, k, sample, seed)
+        k, sample, seed = asked.k, asked.count, asked.seed
+        count = math.comb(len(schema), k)
+        if count > MOST_MARGINALS:
+            raise WorkloadError(
+                f"There are {count:,} {k}-way marginals of this table, too many; take a sample such"
+                " as 3-conjunctions:10000@7, or list the ones you need in a workload file."
+            )
+        subsets = list(itertools.combinations(range(len(schema)), k))
+        if sample is not None:
+            chosen = np.random.RandomState(seed).permutation(len(subsets))[:sample]
+            subsets = [subsets[i] for i in chosen]
+        spec = f"{k}-way" + (f":{sample}@{seed}" if sample is not None else "")
+        return Asked(tuple(cls(s, tuple(schema.shape[c] for c in s)) for s in subsets), spec)
 
     @property
     def size(self) -> int:
@@ -86,6 +107,9 @@ class Marginal(QueryClass):
             return 1
         return 2 if self.positions else 0
 
+    def as_table(self) -> Marginal:
+        return self
+
     def relaxed(self) -> RelaxedTable:
         return RelaxedTable(self.positions, self.shape)
 
@@ -114,6 +138,18 @@ class Marginal(QueryClass):
     @classmethod
     def from_dict(cls, data: dict[str, Any], schema: Domain) -> Marginal:
         return cls.of(schema, data["columns"])
+
+    @classmethod
+    def texts(cls, schema: Domain) -> tuple[str, ...]:
+        k = min(3, len(schema))
+        return (f"{k}-way", f"{k}-way:64@7")
+
+    @classmethod
+    def from_text(cls, text: str, schema: Domain) -> Asked | None:
+        asked = read_sample(text, "way")
+        if asked is None:
+            return None
+        return cls.every(schema, asked.k, asked.count, asked.seed)
 
     @classmethod
     def examples(cls, schema: Domain, rng: np.random.Generator) -> Iterator[Marginal]:

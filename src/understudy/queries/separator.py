@@ -14,14 +14,15 @@ from collections.abc import Iterable
 
 from understudy.queries.base import QueryClass
 from understudy.queries.symmetric import Literal, Query, Symmetric, all_of, parity
-from understudy.schema import Schema
+from understudy.schema.domain import Domain
 
 
-def separator(parts: Iterable[QueryClass], schema: Schema) -> tuple[Query, ...]:
+def separator(parts: Iterable[QueryClass], schema: Domain) -> tuple[Query, ...]:
     """A separator set for the classes of some batches; of parities alone, parities.
 
     Examples:
         >>> from understudy.queries.marginal import Marginal
+        >>> from understudy.schema import Schema
         >>> schema = Schema.from_domain({"a": 2, "b": 3, "c": 4})
         >>> found = separator([Marginal.of(schema, ["a", "b"])], schema)
         >>> [(query.literals[0].column, query.literals[0].value) for query in found]

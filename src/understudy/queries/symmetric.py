@@ -10,7 +10,8 @@ literals]`` with a 0/1 table over 0..k:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -81,6 +82,11 @@ class Query:
                 " than literals."
             )
 
+    @property
+    def columns(self) -> frozenset[int]:
+        """The columns that its literals name."""
+        return frozenset(literal.column for literal in self.literals)
+
     def __invert__(self) -> Query:
         return Query(self.literals, tuple(1 - bit for bit in self.table))
 
@@ -88,20 +94,18 @@ class Query:
         """What each column contributes to the count of satisfied literals; literals of one column
         are not independent.
         """
-
-        def satisfied(column: int, value: int | None) -> int:
-            return sum((x.value == value) == x.holds for x in self.literals if x.column == column)
-
-        named: dict[int, dict[int, None]] = {}
-        for literal in self.literals:
-            named.setdefault(literal.column, {})[literal.value] = None
+        base: Counter[int] = Counter()  # satisfied when a column takes none of its named values
+        lifts: dict[int, Counter[int]] = {}  # how many more are, when it takes one of them
+        for x in self.literals:
+            base[x.column] += not x.holds
+            lifts.setdefault(x.column, Counter())[x.value] += 1 if x.holds else -1
         return tuple(
             Factor(
                 column,
-                satisfied(column, None),
-                tuple((value, satisfied(column, value)) for value in values),
+                base[column],
+                tuple((value, base[column] + lift) for value, lift in values.items()),
             )
-            for column, values in named.items()
+            for column, values in lifts.items()
         )
 
 
@@ -141,6 +145,7 @@ class Symmetric(QueryClass):
     queries: tuple[Query, ...]
 
     kind: ClassVar[str] = "symmetric"
+    words: ClassVar[tuple[str, ...]] = ("all_of", "any_of", "at_least", "parity", "not")
 
     def __post_init__(self) -> None:
         if not isinstance(self.queries, tuple) or not all(
@@ -202,12 +207,31 @@ class Symmetric(QueryClass):
         """One query by itself."""
         return self.queries[index]
 
+    @property
+    def can_be_fitted(self) -> bool:
+        return True
+
+    def apart(self, about: Collection[frozenset[int]] | None = None) -> Symmetric | None:
+        if about is None:
+            return self
+        asked = tuple(query for query in self.queries if query.columns in about)
+        return Symmetric(asked) if asked else None
+
+    def column_sets(self) -> list[frozenset[int]]:
+        return list(dict.fromkeys(query.columns for query in self.queries))
+
     def relaxed(self) -> RelaxedQueries:
         return self._relaxed
 
     @cached_property
     def _relaxed(self) -> RelaxedQueries:
-        return RelaxedQueries([(query.factors(), query.table) for query in self.queries])
+        queries = []
+        for query in self.queries:
+            factors = query.factors()
+            # no more literals than these hold at once, however many exclude each other
+            reached = sum(factor.most for factor in factors) + 1
+            queries.append((factors, query.table[:reached]))
+        return RelaxedQueries(queries)
 
     def fits(self, schema: Domain) -> bool:
         return all(literals_fit(query.literals, schema) for query in self.queries)
@@ -244,6 +268,10 @@ class Symmetric(QueryClass):
             return check_fits(Query(literals, tuple(int(bit) for bit in plain["table"])), schema)
 
         return cls(tuple(read(plain) for plain in data["queries"]))
+
+    @classmethod
+    def from_entries(cls, entries: Sequence[Any], schema: Domain) -> list[QueryClass]:
+        return [cls(tuple(read_query(entry, schema) for entry in entries))]
 
     @classmethod
     def examples(cls, schema: Domain, rng: np.random.Generator) -> Iterator[Symmetric]:
@@ -299,7 +327,11 @@ def literals_fit(literals: Sequence[Literal], schema: Domain) -> bool:
 
 
 def read_query(spec: Any, schema: Domain) -> Query:
-    """A query as people write it in a YAML file; see :mod:`understudy.queries.workload`."""
+    """A query as people write it in a YAML file, or one as it is; in a column with bins, a value
+    means the bin that holds it.
+    """
+    if isinstance(spec, Query):
+        return check_fits(spec, schema)
     if not isinstance(spec, Mapping):
         raise WorkloadError("Each query must be a mapping such as {all_of: {sex: F, age: 30}}.")
     rest = {key: value for key, value in spec.items() if key != "t"}

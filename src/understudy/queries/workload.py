@@ -1,24 +1,20 @@
 """Workloads: which queries a release must answer well. Plain values that know their size in
 advance.
 
-On the command line ``3-way`` (all of them), ``3-way:64@7`` (64 random ones, public seed 7),
-``3-conjunctions:100000@7`` (so many random conjunctions), ``all-conjunctions`` (of any number of
-columns, each at its last value), several joined by ``+``, or a YAML file:
+Each query class reads its own texts (``3-way:64@7`` on the command line, several joined by ``+``)
+and its own entries of a YAML file, which begin with one of its words:
 
     marginals: [3-way:64@7, [age, sex]]
     queries:
       - {all_of: {sex: F, smoker: true}}
-      - {at_least: {sex: F, age: 30, smoker: {not: true}}, t: 2}
       - {not: {any_of: [{age: 30}, {age: 50}]}}
+      - {prefixes: age}
 
-In a column with bins, a value means the bin that holds it.
+The classes are those in this folder, and those that installed packages announce.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -26,25 +22,18 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import understudy.queries as room
-from understudy.counting.tally import DENSE_CELLS
 from understudy.errors import InputError, WorkloadError, shown
-from understudy.queries.base import QueryClass
-from understudy.queries.conjunctions import random_batch
+from understudy.queries.base import Asked, QueryClass
+from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.lattice import AllConjunctions
 from understudy.queries.marginal import Marginal
-from understudy.queries.symmetric import Query, Symmetric, check_fits, read_query
+from understudy.queries.symmetric import Query, Symmetric
 from understudy.runtime.discovery import classes_in
 from understudy.schema import Schema
 from understudy.schema.files import read_mapping
 
 ENTRY_POINTS = "understudy.queries"
-EVERY_CONJUNCTION = "all-conjunctions"
-SPEC = re.compile(r"^([0-9]{1,9})-(way|conjunctions)(?::([0-9]{1,9})(?:@([0-9]{1,10}))?)?$")
-MOST_MARGINALS = 2_000_000  # more than this is a mistake in k, not a workload
-MOST_CONJUNCTIONS = DENSE_CELLS // 2  # a selection compares them and their negations
 
 
 @dataclass(frozen=True)
@@ -85,7 +74,8 @@ class Workload:
 
     @cached_property
     def marginals(self) -> tuple[Marginal, ...]:
-        return tuple(part for part in self.parts if isinstance(part, Marginal))
+        """The whole marginals among the batches."""
+        return tuple(table for part in self.parts if (table := part.as_table()) is not None)
 
     @property
     def cells(self) -> int:
@@ -142,8 +132,8 @@ class Workload:
 
     @classmethod
     def parse(cls, text: str, schema: Schema) -> Workload:
-        """Read what a person types: ``3-way:64@7``, ``3-conjunctions:1000@7``,
-        ``all-conjunctions``, ``1-way+2-way``, or a file.
+        """Read what a person types: texts of query classes joined by ``+``, or the path of a
+        file.
         """
         _check_schema(schema)
         if not isinstance(text, str):
@@ -152,11 +142,9 @@ class Workload:
             )
         if Path(text).suffix.lower() in (".yaml", ".yml", ".json"):
             return cls.load(text, schema)
-        made = [_from_spec(piece.strip(), schema) for piece in text.split("+")]
-        total = made[0]
-        for more in made[1:]:
-            total = total + more
-        return total
+        made = [_named(piece.strip(), schema) for piece in text.split("+")]
+        parts = dict.fromkeys(part for asked in made for part in asked.parts)
+        return cls(schema, tuple(parts), "+".join(asked.spec for asked in made))
 
 
 def marginals(schema: Schema, k: int = 3, sample: int | None = None, seed: int = 0) -> Workload:
@@ -168,22 +156,7 @@ def marginals(schema: Schema, k: int = 3, sample: int | None = None, seed: int =
         sample: how many marginals; all of them when there are fewer.
         seed: which random ones; NumPy's legacy generator, so that other tools pick the same.
     """
-    _check_numbers("marginals", schema, k, sample, seed)
-    count = math.comb(len(schema), int(k))
-    if count > MOST_MARGINALS:
-        raise WorkloadError(
-            f"There are {count:,} {k}-way marginals of this table, too many; take a sample such as"
-            " 3-conjunctions:10000@7, or list the ones you need in a workload file."
-        )
-    subsets = list(itertools.combinations(range(len(schema)), int(k)))
-    if sample is not None:
-        subsets = [
-            subsets[i] for i in np.random.RandomState(int(seed)).permutation(len(subsets))[:sample]
-        ]
-    spec = f"{k}-way" + (f":{sample}@{seed}" if sample is not None else "")
-    return Workload(
-        schema, tuple(Marginal(s, tuple(schema.shape[c] for c in s)) for s in subsets), spec
-    )
+    return _workload(schema, Marginal.every(_check_schema(schema), k, sample, seed))
 
 
 def random_conjunctions(schema: Schema, count: int, k: int = 3, seed: int = 0) -> Workload:
@@ -204,16 +177,7 @@ def random_conjunctions(schema: Schema, count: int, k: int = 3, seed: int = 0) -
         >>> work.size, work.spec
         (5000, '3-conjunctions:5000@7')
     """
-    _check_numbers("conjunctions", schema, k, count, seed)
-    if count is None or count > MOST_CONJUNCTIONS:
-        raise WorkloadError(
-            f"A workload has at most {MOST_CONJUNCTIONS:,} conjunctions; say how many."
-        )
-    return Workload(
-        schema,
-        (random_batch(schema, int(count), int(k), int(seed)),),
-        f"{k}-conjunctions:{count}@{seed}",
-    )
+    return _workload(schema, Conjunctions.random(_check_schema(schema), count, k, seed))
 
 
 def all_conjunctions(schema: Schema, columns: Sequence[str] | None = None) -> Workload:
@@ -236,29 +200,20 @@ def all_conjunctions(schema: Schema, columns: Sequence[str] | None = None) -> Wo
     if isinstance(columns, str) or not (columns is None or isinstance(columns, Iterable)):
         raise WorkloadError("The columns of all conjunctions are a list of names.")
     part = AllConjunctions.of(schema, schema.names if columns is None else columns)
-    return Workload(schema, (part,), EVERY_CONJUNCTION if columns is None else "list")
+    return Workload(schema, (part,), part.kind if columns is None else "list")
 
 
-def _check_schema(schema: Any) -> None:
+def _workload(schema: Schema, asked: Asked) -> Workload:
+    return Workload(schema, asked.parts, asked.spec)
+
+
+def _check_schema(schema: Any) -> Schema:
     if not isinstance(schema, Schema):
         raise WorkloadError(
             "A workload is written for a Schema; make one of its file with Schema.load or of its"
             " plain form first."
         )
-
-
-def _check_numbers(what: str, schema: Schema, k: Any, sample: Any, seed: Any) -> None:
-    _check_schema(schema)
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= len(schema):
-        raise WorkloadError(f"k-way {what} of this table need k from 1 to {len(schema)}.")
-    if sample is not None and (
-        isinstance(sample, bool) or not isinstance(sample, (int, np.integer)) or sample < 1
-    ):
-        raise WorkloadError(f"A sample of {what} needs a whole number of at least 1.")
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**32:
-        raise WorkloadError(
-            f"The seed of a sample of {what} is a whole number from 0 to 4,294,967,295."
-        )
+    return schema
 
 
 def explicit(
@@ -278,34 +233,25 @@ def explicit(
             " queries."
         )
     parts: list[QueryClass] = [Marginal.of(schema, names) for names in columns]
-    single = [
-        check_fits(query, schema) if isinstance(query, Query) else read_query(query, schema)
-        for query in queries
-    ]
-    if single:
-        parts.append(Symmetric(tuple(single)))
+    parts += _from_entries(queries, schema)
     return Workload(schema, tuple(dict.fromkeys(parts)), "list")
 
 
-def _from_spec(text: str, schema: Schema) -> Workload:
-    if text == EVERY_CONJUNCTION:
-        return all_conjunctions(schema)
-    match = SPEC.match(text)
-    if not match:
-        raise WorkloadError(
-            f"The workload {shown(text)} is not understood; write 3-way, 3-way:64@7 (64 random"
-            f" ones, seed 7), 3-conjunctions:1000@7, {EVERY_CONJUNCTION} or the path of a .yaml"
-            " file."
-        )
-    k, kind, sample, seed = match.groups()
-    if kind == "conjunctions":
-        if sample is None:
-            raise WorkloadError(
-                f"The workload {text!r} needs to say how many random conjunctions, as in"
-                f" {k}-conjunctions:1000@7."
-            )
-        return random_conjunctions(schema, int(sample), int(k), int(seed or 0))
-    return marginals(schema, int(k), int(sample) if sample else None, int(seed) if seed else 0)
+# ---------------------------------------------------------------------- texts and files
+
+
+def _named(text: str, schema: Schema) -> Asked:
+    """What a text names, by the first class that reads it."""
+    kinds = query_classes().values()
+    for kind in kinds:
+        asked = kind.from_text(text, schema)
+        if asked is not None:
+            return asked
+    known = ", ".join(word for kind in kinds for word in kind.texts(schema))
+    raise WorkloadError(
+        f"The workload {shown(text)} is not understood; write one such as {known}, several of them"
+        " joined by +, or the path of a .yaml file."
+    )
 
 
 def _from_file(data: dict[str, Any], schema: Schema, name: str) -> Workload:
@@ -320,16 +266,41 @@ def _from_file(data: dict[str, Any], schema: Schema, name: str) -> Workload:
     parts: list[QueryClass] = []
     for item in data.get("marginals", []):
         if isinstance(item, str):
-            parts.extend(_from_spec(item, schema).parts)
+            parts.extend(_named(item, schema).parts)
         elif isinstance(item, list) and item:
             parts.append(Marginal.of(schema, [str(column) for column in item]))
         else:
             raise WorkloadError(
                 "Each entry of marginals is a list of columns or a text such as 3-way:64@7."
             )
-    if data.get("queries"):
-        parts.append(Symmetric(tuple(read_query(spec, schema) for spec in data["queries"])))
+    parts += _from_entries(data.get("queries", []), schema)
     return Workload(schema, tuple(dict.fromkeys(parts)), name)
+
+
+def _from_entries(entries: Iterable[Any], schema: Schema) -> list[QueryClass]:
+    """The batches of a list of queries: each class gets its own entries, in their order."""
+    own: dict[type[QueryClass], list[Any]] = {}
+    for entry in entries:
+        own.setdefault(_class_of(entry), []).append(entry)
+    return [part for kind, those in own.items() for part in kind.from_entries(those, schema)]
+
+
+def _class_of(entry: Any) -> type[QueryClass]:
+    """The class that an entry is for: one of its words is a key."""
+    if isinstance(entry, Query):
+        return Symmetric
+    if not isinstance(entry, Mapping):
+        raise WorkloadError("Each query must be a mapping such as {all_of: {sex: F, age: 30}}.")
+    words = {word: kind for kind in query_classes().values() for word in kind.words}
+    kinds = dict.fromkeys(words[key] for key in entry if key in words)
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    listed = ", ".join(words)
+    if kinds or not entry:
+        raise WorkloadError(f"Each query needs exactly one of these words: {listed}.")
+    raise WorkloadError(
+        f"A query of kind {shown(next(iter(entry)))} is not known; use one of {listed}."
+    )
 
 
 @cache

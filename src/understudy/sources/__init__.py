@@ -1,61 +1,56 @@
-"""Room 1: where the sensitive rows live. Only ``privacy/`` and the front door may open this door."""
+"""Room 3: where the sensitive rows live. Only ``privacy/`` and the front door may open this door."""
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from understudy import sources as room
 from understudy.errors import SourceError
-from understudy.runtime.imported import imported
+from understudy.runtime.discovery import classes_in
 from understudy.schema import Schema
-from understudy.sources.base import CellSource, Source
+from understudy.sources.base import Source
 
 
 def open_source(table: Any, schema: Schema) -> Source:
-    """A source for a path, a glob, or a table in memory."""
+    """A source for a table: of the first kind in this folder that opens it. What none opens is
+    refused in a sentence, and a source that was opened before is taken as it is.
+    """
     if isinstance(table, Source):
         if table.schema != schema:
             raise SourceError("The source was opened with another schema than the release's.")
         return table
-    if schema.pairs is not None:
-        return _open_items(table, schema)
-    if _is_sparse(table):
-        raise SourceError(
-            "A sparse matrix holds items, and needs a schema that lists them: Schema.items(...)."
-        )
-    if isinstance(table, (str, Path)):
-        from understudy.sources.delimited import DelimitedSource
-        from understudy.sources.duckdb import DuckDBSource
-        from understudy.sources.paths import expand
-
-        files = expand(table)
-        for kind in (DelimitedSource, DuckDBSource):
-            if all(file.lower().endswith(kind.endings) for file in files):
-                return kind(table, schema)
-        raise SourceError(
-            f"{str(table)!r} is not a table that can be read; give .csv, .csv.gz or .parquet files,"
-            " all of one kind."
-        )
-    from understudy.sources.memory import MemorySource
-
-    return MemorySource(table, schema)
+    for kind in source_kinds():
+        source = kind.opened(table, schema)
+        if source is not None:
+            return source
+    raise _refusal(table)
 
 
-def _open_items(table: Any, schema: Schema) -> Source:
-    from understudy.sources.items import ItemSource, pair_schema
-
-    if _is_sparse(table) or (isinstance(table, np.ndarray) and not table.dtype.names):
-        return ItemSource.from_matrix(table, schema)
-    pairs = open_source(table, pair_schema(schema))
-    assert isinstance(pairs, CellSource)
-    return ItemSource.from_pairs(pairs, schema)
-
-
-def _is_sparse(table: Any) -> bool:
-    """A matrix or array of SciPy's, which need not be installed."""
-    return isinstance(table, imported("scipy.sparse", "spmatrix", "sparray"))
+@cache
+def source_kinds() -> tuple[type[Source], ...]:
+    """Every kind of source in this folder; a list that no installed package can add to. Those of
+    items come first, because they take their pairs from the others.
+    """
+    found = classes_in(room, Source)  # type: ignore[type-abstract]
+    return tuple(sorted(found, key=lambda kind: not kind.holds_items))
 
 
-__all__ = ["Source", "open_source"]
+def _refusal(table: Any) -> SourceError:
+    from understudy.sources.frames import cannot_be_read
+    from understudy.sources.paths import expand
+
+    kinds = [kind for kind in source_kinds() if kind.reads]
+    if not isinstance(table, (str, Path)):
+        memory = " or ".join(kind.reads for kind in kinds if not kind.in_files)
+        return cannot_be_read(table, f"a path, {memory}")
+    expand(table)  # raises unless there is such a file
+    files = ", or ".join(kind.reads for kind in kinds if kind.in_files)
+    return SourceError(
+        f"{str(table)!r} is not a table that can be read; give {files}. Several files must be all"
+        " of one kind."
+    )
+
+
+__all__ = ["Source", "open_source", "source_kinds"]

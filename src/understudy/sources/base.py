@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -20,15 +20,32 @@ class Source(Blocks):
 
     A source answers ``count`` and ``scan`` and nothing else; both return integer counts. It holds
     no result, writes nothing, and its messages name columns and files but never a cell.
+
+    Attributes:
+        reads: the tables that it opens, for a sentence that refuses others.
+        in_files: whether these are files.
+        advice: what to look at when a column is not found.
+        holds_items: whether its schema must be one of items.
     """
 
+    reads: ClassVar[str] = ""
     in_files: ClassVar[bool] = False
-    holds_items: ClassVar[bool] = False  # whether its schema must be one of items
+    advice: ClassVar[str] = "names match letter by letter."
+    holds_items: ClassVar[bool] = False
 
     def __init__(self, schema: Schema, available: Sequence[str]) -> None:
         self._schema = schema
         # columns that are ignored, in a sentence that may be shown
-        self.unread = check_header(schema, list(available), in_files=self.in_files)
+        self.unread = check_header(schema, list(available), advice=self.advice)
+
+    @classmethod
+    def opened(cls, table: Any, schema: Schema) -> Source | None:
+        """A source of this kind for a table that it reads, None for any other table.
+
+        A path is known by its name, an object by its library's own class and nothing else. Opening
+        reads the names of columns and no cell.
+        """
+        return None
 
     @classmethod
     @abstractmethod

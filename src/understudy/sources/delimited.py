@@ -46,6 +46,10 @@ class DelimitedSource(FileSource):
     """CSV, plain or gzipped, a few megabytes at a time."""
 
     endings: ClassVar[tuple[str, ...]] = (".csv", ".csv.gz")
+    reads: ClassVar[str] = ".csv or .csv.gz files"
+    advice: ClassVar[str] = (
+        "a CSV file is UTF-8, separated by commas, and begins with a line of column names."
+    )
 
     @classmethod
     def holding(cls, table: pa.Table, schema: Schema, folder: Path) -> DelimitedSource:

@@ -24,6 +24,7 @@ class DuckDBSource(FileSource):
     """Parquet through DuckDB, which reads only the columns and row groups it needs, on all cores."""
 
     endings: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
+    reads: ClassVar[str] = ".parquet files"
 
     @classmethod
     def holding(cls, table: pa.Table, schema: Schema, folder: Path) -> DuckDBSource:

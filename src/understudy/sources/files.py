@@ -8,15 +8,14 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from understudy.errors import SourceError
 from understudy.schema import Schema
 from understudy.schema.cells import Cells, read_cells
-from understudy.sources.base import CellSource
+from understudy.sources.base import CellSource, Source
 from understudy.sources.paths import expand
 
 MOVED = (
@@ -32,6 +31,9 @@ UNREADABLE = (
 class FileSource(CellSource):
     """Files of one format, read column by column and batch by batch; memory does not grow with the
     rows.
+
+    Attributes:
+        endings: of the names of its files.
     """
 
     in_files: ClassVar[bool] = True
@@ -50,6 +52,17 @@ class FileSource(CellSource):
             )
         super().__init__(schema, self._headers[0])
 
+    @classmethod
+    def opened(cls, table: Any, schema: Schema) -> Source | None:
+        if not isinstance(table, (str, Path)):
+            return None
+        try:
+            files = expand(table)
+        except SourceError:
+            return None  # no such file
+        ours = all(file.lower().endswith(cls.endings) for file in files)
+        return cls(table, schema) if ours else None
+
     @property
     def origin(self) -> str:
         return self._path
@@ -63,12 +76,16 @@ class FileSource(CellSource):
         """The names of a file's columns, which are public."""
 
     @abstractmethod
-    def _batches(self, file: str, places: list[int]) -> Iterator[list[pa.Array]]:
-        """Batches of the columns at some places of a file's header; with no places, anything with
-        the right lengths.
+    def _batches(self, file: str, places: list[int]) -> Iterator[list[Any]]:
+        """Batches of the columns at some places of a file's header, as ``_read`` takes them; with
+        no places, anything with the right lengths.
         """
 
-    def _arrays(self, columns: tuple[int, ...]) -> Iterator[list[pa.Array]]:
+    def _read(self, column: Any) -> Cells:
+        """The cells of one column of a batch: of Arrow's, unless a format says otherwise."""
+        return read_cells(column)
+
+    def _arrays(self, columns: tuple[int, ...]) -> Iterator[list[Any]]:
         """Batches of whole columns; one file at a time: joined, a file's type would depend on the
         others' cells.
         """
@@ -83,9 +100,9 @@ class FileSource(CellSource):
         for arrays in self._arrays(columns):
             block = np.empty((len(arrays[0]), len(chosen)), np.int32)
             for j, (column, array) in enumerate(zip(chosen, arrays, strict=False)):
-                block[:, j] = column.encode(read_cells(array))
+                block[:, j] = column.encode(self._read(array))
             yield block
 
     def _cells(self, columns: tuple[int, ...]) -> Iterator[list[Cells]]:
         for arrays in self._arrays(columns):
-            yield [read_cells(array) for array in arrays]
+            yield [self._read(array) for array in arrays]

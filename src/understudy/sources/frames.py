@@ -36,9 +36,9 @@ from understudy.schema import cells as c
 from understudy.schema.cells import Cells, read_cells, read_objects, read_slices
 
 Column = Callable[[], Iterable[Cells]]  # the cells of a column, one slice of rows after another
-READABLE = (
-    "give a path, a pandas or polars DataFrame, a polars LazyFrame, a DuckDB relation, an Arrow"
-    " Table or RecordBatch, a narwhals frame that holds one of these, or a 2-D NumPy array"
+FRAMES = (
+    "a pandas or polars DataFrame, a polars LazyFrame, a DuckDB relation, an Arrow Table or"
+    " RecordBatch, a narwhals frame that holds one of these, or a 2-D NumPy array"
 )
 # Where a relation's rows may come from: DuckDB's own tables and Parquet, whose types were declared,
 # and what a plan keeps for itself. For other scans (pandas, CSV, JSON) DuckDB guesses types from
@@ -74,26 +74,49 @@ class Frame:
     pull: Callable[[list[int]], tuple[int, list[Column]]]
 
 
+def is_frame(table: Any) -> bool:
+    """Whether a table is on the list."""
+    return _opener(_held(table)) is not None
+
+
 def open_frame(table: Any, schema: Schema) -> Frame:
     """A table in memory as a Frame; refuses what is not on the list."""
+    held = _held(table)
+    opener = _opener(held)
+    if opener is None:
+        raise cannot_be_read(held, FRAMES)
+    return opener(held, schema)
+
+
+def _held(table: Any) -> Any:
+    """What a frame of narwhals holds; any other table itself."""
     for holder in imported("narwhals", "DataFrame", "LazyFrame"):
         if isinstance(table, holder):
-            return open_frame(holder.to_native(table), schema)
+            return _held(holder.to_native(table))
+    return table
+
+
+def _opener(table: Any) -> Callable[[Any, Schema], Frame] | None:
     if isinstance(table, np.ndarray):
-        return _of_array(table, schema)
+        return _of_array
     if isinstance(table, (pa.Table, pa.RecordBatch)):
-        return _of_arrow(table)
-    for (module, name), opened in OPENERS.items():
+        return _of_arrow
+    for (module, name), opener in OPENERS.items():
         if isinstance(table, imported(module, name)):
-            return opened(table, schema)
+            return opener
+    return None
+
+
+def cannot_be_read(table: Any, readable: str) -> SourceError:
+    """A refusal that names the type of a table, and what can be read."""
     kind = type(table)
     shown = (
         kind.__qualname__
         if kind.__module__ == "builtins"
         else f"{kind.__module__}.{kind.__qualname__}"
     )
-    raise SourceError(
-        f"A table of type {shown!r} cannot be read; {READABLE}. Convert other tables to one of"
+    return SourceError(
+        f"A table of type {shown!r} cannot be read; give {readable}. Convert other tables to one of"
         " these first."
     )
 
@@ -101,7 +124,7 @@ def open_frame(table: Any, schema: Schema) -> Frame:
 # ---------------------------------------------------------------------- Arrow and NumPy
 
 
-def _of_arrow(table: pa.Table | pa.RecordBatch) -> Frame:
+def _of_arrow(table: pa.Table | pa.RecordBatch, schema: Schema) -> Frame:
     return _eager(
         list(table.schema.names), table.num_rows, lambda place: read_slices(table.column(place))
     )
@@ -307,7 +330,7 @@ def _of_relation(relation: Any, schema: Schema) -> Frame:
         table = relation.project(
             ", ".join(_selected(names[place], types[place]) for place in places)
         ).to_arrow_table(BLOCK_ROWS)
-        return _of_arrow(table).pull(list(range(len(places))))
+        return _of_arrow(table, schema).pull(list(range(len(places))))
 
     return Frame(names, lambda: int(relation.aggregate("count(*)").fetchall()[0][0]), pull)
 

@@ -31,19 +31,14 @@ from understudy.schema.keys import alike, nearest
 MOST_SHOWN = 20
 
 
-def check_header(schema: Schema, names: Sequence[str], *, in_files: bool) -> str:
-    """Raise SourceError unless a table with these columns has the schema's, each once; which
-    further ones nobody reads, in a sentence.
+def check_header(schema: Schema, names: Sequence[str], *, advice: str) -> str:
+    """Raise SourceError, with the source's advice, unless a table with these columns has the
+    schema's, each once; which further ones nobody reads, in a sentence.
     """
     known = set(names)
     absent = [name for name in schema.names if name not in known]
     if absent:
         near = _meant(absent[0], schema, names)
-        advice = "names match letter by letter."
-        if in_files:
-            advice = (
-                "a CSV file is UTF-8, separated by commas, and begins with a line of column names."
-            )
         if near is not None:
             advice = (
                 f"did you mean {shown(near)}, which the table has? Names match letter by letter;"

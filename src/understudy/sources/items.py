@@ -27,10 +27,12 @@ import pyarrow as pa
 
 from understudy.counting.tally import Conjunctive, Counts, RowFunction, rows_of_a_block
 from understudy.errors import SourceError
+from understudy.runtime.imported import imported
 from understudy.schema import Schema
 from understudy.schema import cells as c
 from understudy.schema.columns import Boolean
 from understudy.schema.items import ItemColumns
+from understudy.sources import open_source
 from understudy.sources.base import CellSource, Source
 from understudy.sources.frames import own_array
 from understudy.sources.postings import WORD_BITS, Postings
@@ -51,6 +53,21 @@ class ItemSource(Source):
         if schema.pairs is None:
             raise SourceError("A table of items needs a schema that lists them: Schema.items(...).")
         self._items, self._read, self._pairs = schema.pairs, read, pairs
+
+    @classmethod
+    def opened(cls, table: Any, schema: Schema) -> ItemSource | None:
+        if schema.pairs is None:
+            if _is_sparse(table):
+                raise SourceError(
+                    "A sparse matrix holds items, and needs a schema that lists them:"
+                    " Schema.items(...)."
+                )
+            return None
+        if _is_sparse(table) or (isinstance(table, np.ndarray) and not table.dtype.names):
+            return cls.from_matrix(table, schema)
+        pairs = open_source(table, pair_schema(schema))
+        assert isinstance(pairs, CellSource)
+        return cls.from_pairs(pairs, schema)
 
     @classmethod
     def from_pairs(cls, pairs: CellSource, schema: Schema) -> ItemSource:
@@ -133,6 +150,11 @@ class ItemSource(Source):
         if isinstance(row_function, Conjunctive):
             return self._postings.conjunctions(row_function.literals)
         return super().scan(row_function)
+
+
+def _is_sparse(table: Any) -> bool:
+    """A matrix or array of SciPy's, which need not be installed."""
+    return isinstance(table, imported("scipy.sparse", "spmatrix", "sparray"))
 
 
 def pair_schema(schema: Schema) -> Schema:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,16 +17,22 @@ from understudy.errors import SourceError
 from understudy.schema import Schema
 from understudy.schema.cells import Cells
 from understudy.sources.base import CellSource
-from understudy.sources.frames import Column, open_frame
+from understudy.sources.frames import FRAMES, Column, is_frame, open_frame
 
 
 class MemorySource(CellSource):
     """A table in memory, encoded on first use and kept as one small integer array per column."""
 
+    reads: ClassVar[str] = FRAMES
+
     def __init__(self, table: Any, schema: Schema) -> None:
         self._frame = open_frame(table, schema)
         super().__init__(schema, self._frame.names)
         self._codes: dict[int, np.ndarray] = {}
+
+    @classmethod
+    def opened(cls, table: Any, schema: Schema) -> MemorySource | None:
+        return cls(table, schema) if is_frame(table) else None
 
     @classmethod
     def holding(cls, table: pa.Table, schema: Schema, folder: Path) -> MemorySource:

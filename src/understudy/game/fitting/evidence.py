@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -20,9 +20,7 @@ from understudy.errors import NotSupported, ParameterError
 from understudy.game.fitting.rowfit import QueryTarget, TableTarget
 from understudy.privacy import Measurement
 from understudy.queries.base import QueryClass
-from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.marginal import Marginal
-from understudy.queries.symmetric import Symmetric
 
 SUMS_UP_TO = 2  # sub-marginals of at most so many columns are pooled
 GUESS = 1.0  # a cell is guessed to be off by about this share of itself ...
@@ -64,29 +62,32 @@ class Evidence:
     sooner: float = 0.0
     tables: dict[tuple[int, ...], Pooled] = field(default_factory=dict)
     wide: list[Measurement] = field(default_factory=list)
-    single: list[Measurement] = field(default_factory=list)
+    single: list[QueryTarget] = field(default_factory=list)
     finest: float = math.inf  # the smallest sigma of anything measured
     fresh: set[tuple[int, ...]] = field(default_factory=set)
 
     def add(self, measurement: Measurement) -> None:
         """Take in one measurement; the marginals that it says something new about become fresh."""
-        part, sigma = measurement.part, float(measurement.sigma)
-        if isinstance(part, Marginal) and not part.positions:
+        sigma, table = float(measurement.sigma), measurement.part.as_table()
+        if table is not None and not table.positions:
             return  # the number of rows, which the model takes as given
         self.finest = min(self.finest, sigma)
-        if isinstance(part, Conjunctions):
-            part = part.apart()
-        if isinstance(part, Symmetric):
-            self.single.append(replace(measurement, part=part))
-        elif not isinstance(part, Marginal):
-            raise ParameterError(
-                f"Rows cannot be fitted to {part.kind} queries yet; marginals and symmetric queries"
-                " work."
-            )
+        if table is None:
+            self._add_single(measurement)
         elif measurement.keys is not None:
             self.wide.append(measurement)
         else:
-            self._add_table(part, np.asarray(measurement.counts, np.float64), sigma)
+            self._add_table(table, np.asarray(measurement.counts, np.float64), sigma)
+
+    def _add_single(self, measurement: Measurement) -> None:
+        part = measurement.part.apart()
+        if part is None:
+            raise ParameterError(
+                f"Rows cannot be fitted to {measurement.part.kind} queries yet; marginals and"
+                " symmetric queries work."
+            )
+        weights = np.full(part.size, 1 / float(measurement.sigma) ** 2)
+        self.single.append(QueryTarget(part, measurement.counts.astype(np.float64), weights))
 
     def _add_table(self, part: Marginal, counts: np.ndarray, sigma: float) -> None:
         order = np.argsort(part.positions)
@@ -123,14 +124,7 @@ class Evidence:
         """Targets of wide marginals and of single queries, given where the rows are now."""
         for measurement in self.wide:
             yield _wide_target(measurement, rows, scale)
-        for measurement in self.single:
-            assert isinstance(measurement.part, Symmetric)
-            weight = 1 / float(measurement.sigma) ** 2
-            yield QueryTarget(
-                measurement.part,
-                measurement.counts.astype(np.float64),
-                np.full(measurement.part.size, weight),
-            )
+        yield from self.single
 
 
 def with_sums(tables: Iterable[Marginal]) -> list[Marginal]:
@@ -147,7 +141,7 @@ def with_sums(tables: Iterable[Marginal]) -> list[Marginal]:
 def check_fitted(mechanism: str, parts: Iterable[QueryClass]) -> None:
     """Refuse, in a sentence and before anything is measured, what rows cannot be fitted to."""
     for part in parts:
-        if not isinstance(part, (Conjunctions, Marginal, Symmetric)):
+        if not part.can_be_fitted:
             raise NotSupported(
                 f"{mechanism} fits rows to marginals and single queries, not to {part.kind}; use"
                 " the mechanism 'arp'."
@@ -189,12 +183,9 @@ def _wide_target(measurement: Measurement, rows: np.ndarray, scale: float) -> Ta
     A cell that is not listed is only known to lie below the threshold with its noise: no reason to
     move a row unless the rows have more there than that.
     """
-    part, sigma = measurement.part, float(measurement.sigma)
-    assert (
-        isinstance(part, Marginal)
-        and measurement.keys is not None
-        and measurement.threshold is not None
-    )
+    part, sigma = measurement.part.as_table(), float(measurement.sigma)
+    assert part is not None and measurement.keys is not None
+    assert measurement.threshold is not None
     cells, counts = np.unique(cell_numbers(rows, part.positions, part.shape), return_counts=True)
     full = cells[counts * scale > measurement.threshold]
     extra = full[~np.isin(full, measurement.keys)]

@@ -20,6 +20,7 @@ there are.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -405,9 +406,12 @@ class _Single:
                 members[column].append((q, len(resting)))
                 # satisfied when the column takes none of the named values
                 resting.append(sum(not x.holds for x in own))
-                for value in sorted({x.value for x in own}):
+                lift: Counter[int] = Counter()
+                for x in own:
+                    lift[x.value] += 1 if x.holds else -1
+                for value in sorted(lift):
                     values.append(value)
-                    lifts.append(sum(1 if x.holds else -1 for x in own if x.value == value))
+                    lifts.append(lift[value])
                 touch_starts.append(len(values))
         starts, asked, touches = _by_column(members)
         self._layout = Asked(

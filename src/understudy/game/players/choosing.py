@@ -17,7 +17,6 @@ from understudy.privacy.perturbation import WEIGHT
 from understudy.privacy.resampling import milestone
 from understudy.queries.attribute import Attribute
 from understudy.queries.base import QueryClass
-from understudy.queries.lattice import AllConjunctions
 from understudy.rules.certifiers import certifier_of
 from understudy.rules.conjunctions import Conjunctions
 from understudy.rules.task import Task
@@ -141,11 +140,12 @@ class PrivateBestResponse:
         certifier: str | Certifier = "auto",
     ) -> None:
         (part,) = parts
-        assert isinstance(part, AllConjunctions)
+        every = part.query(part.size - 1)  # the last of all conjunctions asks for every literal
+        assert every is not None
         self._meter, self._part, self._certifier = meter, part, certifier
         self._attributes = tuple(
             Attribute(x.column, frozenset([x.value]), f"{x.column}={x.value}")
-            for x in part.literals
+            for x in every.literals
         )
         self._of = Conjunctions(attributes=len(self._attributes), signed=False, width=width)
         self._for_choice = rho * CHOICE_SHARE

@@ -13,7 +13,6 @@ from understudy.game.fitting.rounding import systematic_counts
 from understudy.game.loop import Finding
 from understudy.privacy import Measurement
 from understudy.queries.base import QueryClass
-from understudy.queries.marginal import Marginal
 from understudy.schema import Schema
 
 STEP = 0.5  # of the way to each target, in the logarithm: measurements that disagree settle between
@@ -27,8 +26,9 @@ class DomainModel:
         self.weights = weights  # in the shape of the schema
 
     def shares(self, part: QueryClass) -> np.ndarray:
-        if isinstance(part, Marginal):
-            return self.marginal(part.positions)
+        table = part.as_table()
+        if table is not None:
+            return self.marginal(table.positions)
         return part.weights(
             records_over(part.columns, self.weights.shape), self.marginal(part.columns)
         )
@@ -92,10 +92,11 @@ class DomainWeights:
         part, shape = measurement.part, self._weights.shape
         model = DomainModel(self._weights).shares(part)
         target = shrunk(measurement, model, self._rows)
-        if isinstance(part, Marginal):
+        whole = part.as_table()
+        if whole is not None:
             table = (target / np.maximum(model, 1e-300)) ** STEP
             table /= model @ table  # the new weights add up to 1
-            table = np.transpose(table.reshape(part.shape), np.argsort(part.positions))
+            table = np.transpose(table.reshape(whole.shape), np.argsort(whole.positions))
         else:
             inside = part.truth(records_over(part.columns, shape))
             pull = target / np.maximum(model, 1e-300)

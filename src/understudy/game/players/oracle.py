@@ -30,7 +30,6 @@ from understudy.oracles.base import (
 )
 from understudy.privacy import Choice
 from understudy.queries.base import QueryClass
-from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Query
 from understudy.schema import Schema
 
@@ -44,8 +43,9 @@ class Records:
         self._schema, self.codes = schema, codes
 
     def shares(self, part: QueryClass) -> np.ndarray:
-        if isinstance(part, Marginal) and part.size <= DENSE_CELLS:
-            return count_cells(self.codes, part.positions, part.shape) / len(self.codes)
+        table = part.as_table()
+        if table is not None and table.size <= DENSE_CELLS:
+            return count_cells(self.codes, table.positions, table.shape) / len(self.codes)
         return part.counts(CodedRows(self.codes, self._schema.shape)).dense() / len(self.codes)
 
     def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -13,7 +13,6 @@ from understudy.game.fitting.rounding import systematic_counts
 from understudy.game.loop import Finding
 from understudy.privacy import Measurement
 from understudy.queries.base import QueryClass
-from understudy.queries.marginal import Marginal
 from understudy.schema import Schema
 
 ROWS_FOR_ANSWERS = 20_000  # other query classes than marginals are answered from so many rows
@@ -26,9 +25,10 @@ class ProductModel:
         self._schema, self.columns = schema, columns
 
     def shares(self, part: QueryClass) -> np.ndarray:
-        if isinstance(part, Marginal):
-            tables = [self.columns[p] for p in part.positions]
-            return reduce(np.multiply.outer, tables, np.ones(())).ravel()
+        table = part.as_table()
+        if table is not None:
+            columns = [self.columns[p] for p in table.positions]
+            return reduce(np.multiply.outer, columns, np.ones(())).ravel()
         rows = self.rows(ROWS_FOR_ANSWERS, np.random.default_rng(0))
         return part.counts(CodedRows(rows, self._schema.shape)).dense() / len(rows)
 
@@ -58,12 +58,9 @@ class Product:
 
     def learn(self, findings: Sequence[Finding]) -> None:
         for finding in findings:
-            if (
-                isinstance(finding, Measurement)
-                and isinstance(finding.part, Marginal)
-                and len(finding.part.positions) == 1
-            ):
-                self._columns[finding.part.positions[0]] = self._distribution(finding)
+            table = finding.part.as_table() if isinstance(finding, Measurement) else None
+            if isinstance(finding, Measurement) and table is not None and len(table.shape) == 1:
+                self._columns[table.positions[0]] = self._distribution(finding)
 
     def result(self) -> ProductModel:
         return self.propose()

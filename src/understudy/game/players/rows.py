@@ -55,15 +55,13 @@ class RowModel:
 
     def counts(self, parts: Sequence[QueryClass]) -> list[Counts]:
         """Each batch's counts among the fitted rows."""
-        table = CodedRows(self.codes, self._schema.shape)
-        return [
-            (
-                Counts(part.size, count_cells(self.codes, part.positions, part.shape))
-                if isinstance(part, Marginal) and part.size <= DENSE_CELLS
-                else part.counts(table)
-            )
-            for part in parts
-        ]
+        return [self._counts(part) for part in parts]
+
+    def _counts(self, part: QueryClass) -> Counts:
+        table = part.as_table()
+        if table is not None and table.size <= DENSE_CELLS:
+            return Counts(table.size, count_cells(self.codes, table.positions, table.shape))
+        return part.counts(CodedRows(self.codes, self._schema.shape))
 
     def shares(self, part: QueryClass) -> np.ndarray:
         return self.counts([part])[0].dense() / len(self.codes)
