@@ -110,7 +110,7 @@ def test_they_can_be_asked_for_in_python() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("prefixes:sex", "Column 'sex' is categorical; ranges are of columns of numbers"),
+        ("prefixes:sex", "Column 'sex' has no order; ranges are of columns of numbers"),
         ("prefixes:age,age", "name a column twice"),
         ("prefixes:agee", "no column 'agee'"),
         ("prefixes:", "no column ''"),

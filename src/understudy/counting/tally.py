@@ -25,9 +25,7 @@ BLOCK_CODES = 1 << 24  # of wide tables fewer rows make a block
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Integer counts of ``cells`` cells: all of them in order, or (``keys``) only the occupied
-    ones.
-    """
+    """Integer counts of ``cells`` cells: all of them in order, or (``keys``) the occupied ones."""
 
     cells: int
     values: np.ndarray

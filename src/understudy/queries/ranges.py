@@ -338,7 +338,7 @@ def _column(name: str, schema: Domain) -> Binned:
     column = schema[name]
     if not isinstance(column, Binned):
         raise WorkloadError(
-            f"Column {name!r} is {column.kind}; ranges are of columns of numbers, dates or moments."
+            f"Column {name!r} has no order; ranges are of columns of numbers, dates or moments."
         )
     return column
 

@@ -1,6 +1,4 @@
-"""Queries on which a model is wrong: the exponential mechanism on error counts (proofs/select,
-M2).
-"""
+"""Queries on which a model is wrong: the exponential mechanism on errors (proofs/select, M2)."""
 
 from __future__ import annotations
 
