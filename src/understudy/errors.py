@@ -34,9 +34,7 @@ MOST_SHOWN = 80
 
 
 def shown(value: object) -> str:
-    """A public value that somebody gave, as a message quotes it: a part of one line, whatever was
-    given.
-    """
+    """A public value as a message quotes it: a part of one line, whatever was given."""
     if isinstance(value, str) and len(value) > MOST_SHOWN:
         return f"{value[:MOST_SHOWN]!r}..."
     if (
@@ -148,9 +146,7 @@ class BundleError(UnderstudyError):
 
 
 def warn(sentence: str, category: type[Warning]) -> None:
-    """Warn at the line outside this package that led here, however many functions of ours lie
-    between.
-    """
+    """Warn at the line outside this package that led here, however deep it was called."""
     level, frame = 1, sys._getframe()
     while (
         frame.f_back is not None

@@ -80,9 +80,7 @@ class Literals:
 
 
 class Conjunctive:
-    """A row function that is nothing but conjunctions: a table that has a faster way than blocks
-    may take it.
-    """
+    """Nothing but conjunctions: a table that has a faster way than blocks may take it."""
 
     literals: Literals
 

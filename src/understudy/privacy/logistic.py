@@ -88,9 +88,7 @@ class Terms:
 
     @property
     def box(self) -> int:
-        """No entry of theta is beyond this: there the ridge pulls harder than everything else can
-        push.
-        """
+        """No entry of theta is beyond this: there the ridge pulls harder than all else can push."""
         return -(
             -((self.rows + self.made) * 2**COARSE + FAR * self.sigma)
             * 2 ** (GRID - COARSE)

@@ -198,9 +198,7 @@ def check_task(task: LearningTask, of: Rules, shape: Sequence[int]) -> None:
 
 
 def check_sums(rows: int, task: LearningTask, weight: int) -> None:
-    """That what all rows cost together is far from what a solver's arithmetic carries, whatever the
-    rows are.
-    """
+    """That the cost of all rows is far below what a solver's arithmetic carries."""
     if rows * weight * max(task.costs) > LARGEST_SUM // 4:
         raise ParameterError(f"With {rows:,} rows and these costs, weight must be smaller.")
 
@@ -248,9 +246,7 @@ def choices_of(reads: Sequence[Read], candidates: np.ndarray) -> list[Choice]:
 
 
 class Slot(NamedTuple):
-    """A drawn query: which batch it is of, its place there, and whether the last record satisfies
-    it.
-    """
+    """A drawn query: its batch, its place there, and whether the last record satisfies it."""
 
     batch: int
     place: int
@@ -261,9 +257,7 @@ class Slot(NamedTuple):
 def slots_of(
     reads: Sequence[Read], drawn: Sequence[Choice], satisfied: Sequence[bool]
 ) -> list[Slot]:
-    """Where each drawn query is; raises unless they are queries of these parts, each with a yes or
-    no.
-    """
+    """Where each drawn query is; raises unless each is of these parts and has a yes or no."""
     # Read once: a sequence of the caller's own kind might not say the same thing twice.
     drawn, satisfied = tuple(drawn), tuple(satisfied)
     where = {part: i for i, (part, _) in enumerate(reads)}

@@ -91,9 +91,7 @@ class QueryClass(ABC):
 
     @abstractmethod
     def around(self, index: int) -> QueryClass:
-        """The batch to measure when one query is of interest: whatever comes at about the same
-        price.
-        """
+        """The batch to measure when one query is of interest: what costs about the same."""
 
     @abstractmethod
     def fits(self, schema: Domain) -> bool:
@@ -120,9 +118,7 @@ class QueryClass(ABC):
 
     @property
     def can_be_fitted(self) -> bool:
-        """Whether rows can be moved toward measured answers: there is a table, or the batch comes
-        apart.
-        """
+        """Whether rows can be moved toward its answers: there is a table, or it comes apart."""
         return self.as_table() is not None
 
     def apart(self, about: Collection[frozenset[int]] | None = None) -> Symmetric | None:

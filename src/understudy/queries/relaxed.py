@@ -26,9 +26,7 @@ QUICK = {"reassoc", "contract", "nsz"}
 
 @dataclass(frozen=True)
 class Chances:
-    """A relaxed table: ``values[starts[c] + v, r]`` is the chance that row r has value v in column
-    c.
-    """
+    """Relaxed rows: ``values[starts[c] + v, r]`` is the chance of value v in column c of row r."""
 
     values: np.ndarray
     starts: np.ndarray
@@ -50,9 +48,7 @@ class Relaxed(Protocol):
         ...
 
     def pull(self, at: Chances, slopes: np.ndarray, gradient: np.ndarray) -> None:
-        """Add to ``gradient`` (shaped like ``at.values``) the slopes times the answers'
-        derivatives.
-        """
+        """Add to ``gradient`` (shaped as ``at.values``) the slopes times the derivatives."""
         ...
 
 

@@ -132,9 +132,7 @@ def at_least(t: int, *literals: Literal) -> Query:
 
 
 def parity(*literals: Literal) -> Query:
-    """1 when an even number of literals hold: (1 + the +-1 parity)/2, whose sensitivity is one
-    count.
-    """
+    """1 when an even number of literals hold: (1 + the +-1 parity)/2, which moves by one count."""
     return Query(literals, tuple(1 - count % 2 for count in range(len(literals) + 1)))
 
 
@@ -167,9 +165,7 @@ class Symmetric(QueryClass):
 
     @cached_property
     def _arrays(self) -> tuple[np.ndarray, ...]:
-        """(first literal of each query, columns, values, holds, first table entry of each query,
-        tables), flat.
-        """
+        """(first literals, columns, values, holds, first table entries, tables), flat."""
         at = {c: i for i, c in enumerate(self.columns)}
         widths = [len(query.literals) for query in self.queries]
         literals = [literal for query in self.queries for literal in query.literals]

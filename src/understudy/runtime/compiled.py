@@ -193,9 +193,7 @@ def _can_be_written(folder: Path) -> bool:
 
 @functools.cache
 def _private_folder() -> Path | None:
-    """The user's cache folder, or one in the temporary folder; only if nobody else can have put
-    anything there.
-    """
+    """The user's cache folder, or a temporary one, if nobody else can have written there."""
     return next(
         (folder for folder in _places() if _can_be_written(folder) and is_private(folder)), None
     )

@@ -97,9 +97,7 @@ class Cost:
             return (total * (1 + SLACK)).ln() + SLACK
 
     def fits(self, budget: Budget) -> bool:
-        """Whether a promise covers this cost, fixed as a whole beforehand; exact when only zCDP is
-        involved.
-        """
+        """Whether a promise covers this cost, fixed beforehand; exact when it is all zCDP."""
         only_rho = self.curve is None and self.delta == 0
         if self.keeps(budget) or only_rho or budget.epsilon is None or budget.delta is None:
             return self.keeps(budget)
@@ -141,9 +139,7 @@ class Cost:
         return self.rho <= allowance.rho and self.delta <= allowance.delta and under and bounded
 
     def epsilon_at(self, delta: Fraction) -> Fraction | None:
-        """An epsilon such that the whole is (epsilon, delta)-DP, rounded up; None when there is
-        none.
-        """
+        """An epsilon, rounded up, such that the whole is (epsilon, delta)-DP; None without one."""
         if self.delta >= delta:
             return None
         rest = delta - self.delta
@@ -162,9 +158,7 @@ class Cost:
 
 
 def _log_delta_of_curve(curve: tuple[Fraction, ...], rho: Fraction, epsilon: Fraction) -> Decimal:
-    """At the best order of the grid, or between it and its neighbours: a divergence never falls
-    with the order.
-    """
+    """At the best order of the grid or beside it: a divergence never falls with the order."""
     found = [log_delta(a, r + a * rho, epsilon) for a, r in zip(ORDERS, curve, strict=True)]
     at = found.index(min(found))
     for i in (at, at + 1):
@@ -176,9 +170,7 @@ def _log_delta_of_curve(curve: tuple[Fraction, ...], rho: Fraction, epsilon: Fra
 
 
 def order_of(limit: Budget) -> Fraction | None:
-    """The order at which a limit in epsilon and delta is kept; a limit in rho is kept at all of
-    them.
-    """
+    """The order at which a limit in epsilon and delta is kept; one in rho is kept at all."""
     return None if limit.epsilon is None else best_order(limit.rho, limit.epsilon)
 
 

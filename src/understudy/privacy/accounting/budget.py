@@ -59,9 +59,7 @@ def exact(value: Any, name: str) -> Fraction:
 
 
 def _rational(text: str) -> Fraction:
-    """A decimal or a quotient; Python would read 1_0 as ten, and write out every digit of
-    1e999999999.
-    """
+    """A decimal or a quotient; Python would read 1_0 as ten, and write out all of 1e999999999."""
     exponent = re.search(r"[eE]([+-]?[0-9]+)\s*$", text)
     if len(text) > 2 * MOST_DIGITS or (exponent and abs(int(exponent[1])) > MOST_DIGITS):
         raise OverflowError
@@ -150,9 +148,7 @@ def log_of(x: Fraction, *, up: bool) -> Decimal:
 # of public numbers alone; shadow releases ask for the same ones thousands of times
 @lru_cache(maxsize=256)
 def rho_for(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest rho (to 12 digits, rounded down) whose zCDP guarantee implies (epsilon,
-    delta)-DP.
-    """
+    """The largest rho (12 digits, rounded down) whose zCDP gives (epsilon, delta)-DP."""
     target = log_of(delta, up=False)
     goal = float(target)
     low, high = 0.0, float(epsilon)  # rho >= epsilon already violates any delta < 1 of interest

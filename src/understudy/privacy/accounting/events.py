@@ -141,9 +141,7 @@ def written(value: Any) -> Fraction:
 
 
 def from_dict(data: dict[str, Any]) -> Event:
-    """Read back what :func:`to_dict` wrote; raises KeyError, TypeError or ValueError on anything
-    else.
-    """
+    """Read back what :func:`to_dict` wrote; KeyError, TypeError or ValueError on anything else."""
     kind = KINDS[data["event"]]
     fields = {name: value for name, value in data.items() if name != "event"}
 

@@ -72,9 +72,7 @@ class Statement:
 
     @property
     def left(self) -> Fraction | None:
-        """The rho that the limit still allows; None without a limit, or where it cannot count what
-        was spent.
-        """
+        """The rho that the limit still allows; None without one, or where it has none."""
         spent = None if self.limit is None else self.spent.in_rho(self.limit)
         return (
             None
@@ -367,9 +365,7 @@ def _text(value: Any) -> str:
 
 
 def shown(text: str) -> str:
-    """Text that can be written: words of a command line and names of files may hold bytes that no
-    screen shows.
-    """
+    """Text that can be written: a command's words and names of files may hold any bytes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -103,9 +103,7 @@ def sync(fd: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Return when the disk has the names in a folder; Windows has no such call, and keeps names by
-    itself.
-    """
+    """Return when the disk has the names in a folder; Windows keeps names by itself."""
     if os.name == "nt":
         return
     fd = os.open(folder, os.O_RDONLY)

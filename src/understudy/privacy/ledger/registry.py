@@ -66,9 +66,7 @@ class FileId:
 
 @dataclass(frozen=True)
 class Known:
-    """A ledger that was charged for a file; or, ``apart``, one that somebody said is not the
-    file's.
-    """
+    """A ledger that was charged for a file; or, ``apart``, one said not to be the file's."""
 
     file: FileId
     ledger: str
@@ -108,9 +106,7 @@ class Registry:
 
 @contextlib.contextmanager
 def opened(say: Say) -> Iterator[Registry]:
-    """The registry, locked; an empty one that is never saved, and a sentence, where there is no
-    place for it.
-    """
+    """The registry, locked; where it has no place, an empty one that is never saved."""
     fd = -1
     try:
         path: Path | None = None
@@ -148,9 +144,7 @@ def _in_silence(sentence: str) -> None:
 
 
 def _share(fd: int, folder: Path) -> None:
-    """A file of a folder that a group may write to is the group's too; any other is its owner's
-    alone.
-    """
+    """A file in a folder that a group may write to is the group's too; else its owner's alone."""
     if hasattr(os, "fchmod") and folder.stat().st_mode & stat.S_IWGRP:
         with contextlib.suppress(OSError):  # somebody else of the group made it, and has done it
             os.fchmod(fd, 0o660)

@@ -22,9 +22,7 @@ Odds = Callable[[int], tuple[Fraction, Fraction]]
 
 
 def binomial(noise: Noise, trials: int, odds: Odds) -> int:
-    """How many of ``trials`` independent trials succeed; work grows with the root of the expected
-    number.
-    """
+    """How many of ``trials`` trials succeed; work grows with the root of the expected number."""
     if trials == 0:
         return 0
     bits, drawn = FIRST_BITS, noise.below(1 << FIRST_BITS)

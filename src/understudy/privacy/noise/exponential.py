@@ -57,9 +57,7 @@ class ScoreTable:
 
     @classmethod
     def at(cls, kappa: Fraction, top: int) -> ScoreTable:
-        """The table of a given sharpness, at most ``MOST_NATS``, for scores in 0..top as far as it
-        reaches.
-        """
+        """The table of a sharpness, at most ``MOST_NATS``, for scores in 0..top."""
         return cls(kappa, min(max(1, top), math.floor(MOST_NATS / kappa)))
 
     def log_weight_shift(self, sensitivity: int) -> Fraction:

@@ -65,9 +65,7 @@ class Noise:
     # ------------------------------------------------------------------ discrete Gaussian
 
     def gaussian(self, size: int, sigma: Fraction) -> np.ndarray:
-        """``size`` independent draws of N_Z(0, sigma^2): P(k) proportional to exp(-k^2 / (2
-        sigma^2)).
-        """
+        """``size`` independent draws of N_Z(0, sigma^2): P(k) ~ exp(-k^2 / (2 sigma^2))."""
         if sigma <= 0:
             raise ParameterError("Gaussian noise needs a positive sigma.")
         if sigma.denominator == 1 and LARGEST_FAST_SIGMA < sigma <= LARGEST_WIDE_SIGMA:

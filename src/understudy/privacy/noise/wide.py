@@ -24,9 +24,7 @@ SUMMED_SIGMA = 1024
 
 
 def tail(sigma: Fraction, threshold: int) -> float:
-    """P(N_Z(0, sigma^2) > threshold), in floating point: for public rules and plausibility, never
-    for drawing.
-    """
+    """P(N_Z(0, sigma^2) > threshold) in floating point: for public rules, never for drawing."""
     s = float(sigma)
     if sigma > SUMMED_SIGMA:
         return math.erfc((threshold + 0.5) / (s * math.sqrt(2))) / 2

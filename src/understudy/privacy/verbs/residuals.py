@@ -119,9 +119,7 @@ def joint_event(
 def check_residuals(
     parts: Sequence[Marginal], sigmas: Sequence[Fraction], shape: tuple[int, ...]
 ) -> list[Fraction]:
-    """The sigmas to draw with, on the sampler's grid; refuses what has no residual or too much
-    noise.
-    """
+    """The sigmas on the sampler's grid; refuses what has no residual or too much noise."""
     if not parts or len(parts) != len(sigmas):
         raise ParameterError("Residuals need at least one marginal, and a sigma for each.")
     for part in parts:
