@@ -26,7 +26,7 @@ from understudy.audit.hooks import standing_in
 from understudy.audit.rows import Row
 from understudy.audit.watching import Ear
 from understudy.counting.tally import Counts
-from understudy.privacy import Choice, MarginalScore, Measurement, Meter, ProcessLedger, argmin
+from understudy.privacy import Choice, MarginalScore, Measurement, Meter, argmin
 from understudy.privacy.accounting.accountant import ORDERS, Cost, total_cost
 from understudy.privacy.argmin import BlockPlan
 from understudy.privacy.noise.samplers import Noise
@@ -80,15 +80,7 @@ def meter_on(
     source: MemorySource | None = None,
 ) -> Meter:
     source = source or MemorySource(rows, TINY)
-    return Meter(
-        source,
-        neighbours=relation,
-        ledger=ProcessLedger(),
-        play=play,
-        certify=certify,
-        label="audit",
-        noise=noise,
-    )
+    return Meter(source, neighbours=relation, play=play, certify=certify, noise=noise)
 
 
 def neighbours_of(rows: np.ndarray, relation: Neighbours) -> Iterator[np.ndarray]:

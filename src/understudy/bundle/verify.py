@@ -19,7 +19,7 @@ from understudy.bundle.report import render_report
 from understudy.counting.tally import CodedRows
 from understudy.errors import BundleError, shown
 from understudy.game.players.measuring import one_way
-from understudy.mechanisms.base import available_mechanisms, make
+from understudy.mechanisms.base import Brief, Means, available_mechanisms, make
 from understudy.privacy import Measurement, Residual
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import Cost, total_cost
@@ -302,14 +302,15 @@ def _not_installed(release: Release) -> str:
 def _unkept(release: Release) -> list[int]:
     """The squared sensitivities of what the mechanism of the manifest measures and does not keep."""
     said = release.manifest["mechanism"]
-    played = make(said["name"], said["parameters"])
-    return list(
-        played.unkept(
-            release.workload,
-            Neighbours(release.manifest["neighbours"]),
-            release.manifest["rows"]["count"],
-        )
+    brief = Brief(
+        schema=release.schema,
+        workload=release.workload,
+        neighbours=Neighbours(release.manifest["neighbours"]),
     )
+    budget = Budget(**{name: ev.written(v) for name, v in release.manifest["budget"].items()})
+    # its parameters are decided already; with all of the promise there is enough for them
+    means = Means(budget=budget, rho=budget.rho, rows=release.manifest["rows"]["count"])
+    return list(make(said["name"], said["parameters"]).decide(brief, means).sums_not_kept)
 
 
 def _residuals_are_as_charged(release: Release, neighbours: Neighbours) -> bool:

@@ -33,7 +33,6 @@ from understudy.privacy.argmin import (
     together,
 )
 from understudy.privacy.certificate import Certificate, certificate
-from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.logistic import FAR, Discriminator, Question
 from understudy.privacy.noise.exponential import MOST_NATS, ScoreTable, draw
 from understudy.privacy.noise.samplers import Noise, round_sigma_up, sqrt_up
@@ -133,13 +132,14 @@ class Account:
 class Meter:
     """Charges, looks, answers. Algorithms get this and never the table.
 
+    What it may spend is in a ledger, durably, before it exists: ``api/session.py`` makes it, and
+    nobody else.
+
     Args:
         source: the sensitive table.
         neighbours: which tables must be hard to tell apart.
-        ledger: where the whole release is reserved, durably, before this object exists.
         play: what the mechanism may spend.
         certify: what :meth:`certify` may spend, set aside from the start.
-        label: a public name for the ledger.
         noise: the samplers; replaced in tests only.
     """
 
@@ -159,20 +159,11 @@ class Meter:
         source: Source,
         *,
         neighbours: Neighbours,
-        ledger: Ledger,
         play: Cost,
         certify: Fraction,
-        label: str,
         noise: Noise | None = None,
     ) -> None:
-        reserved: list[ev.Event] = [ev.Reservation(what="release", rho=play.rho + certify)]
-        if play.curve is not None:
-            reserved.append(ev.RenyiCurve(what="release", curve=play.curve, rho=play.curve_rho))
-        if play.delta:
-            reserved.append(ev.ApproximateDP(what="release", epsilon=Fraction(0), delta=play.delta))
-        neighbours = Neighbours(neighbours)  # a plain text compares equal and is not the same
-        ledger.reserve(label, tuple(reserved), neighbours)
-        self.neighbours = neighbours
+        self.neighbours = Neighbours(neighbours)  # a plain text compares equal and is not the same
         self._source: Source | None = source
         self._noise = noise or Noise()
         self._play, self._certify = Account(play), Account(Cost(certify))

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from understudy.errors import NotSupported, ParameterError
-from understudy.privacy.accounting.budget import exact, exact_epsilon
+from understudy.privacy.accounting.budget import exact_delta, exact_epsilon
 from understudy.privacy.argmin import BlockPlan, plan_blocks
 from understudy.rules.certifiers import Certifier
 
@@ -30,10 +30,7 @@ def plan(n: int, epsilon: Any, delta: Any) -> BlockPlan:
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ParameterError("n is a number of rows, at least 1.")
-    failing = exact(delta, "delta")
-    if not 0 < failing < 1:
-        raise ParameterError("delta must lie strictly between 0 and 1.")
-    return plan_blocks(n, exact_epsilon(epsilon), failing)
+    return plan_blocks(n, exact_epsilon(epsilon), exact_delta(delta))
 
 
 def checked_plan(rows: int, epsilon: Fraction, delta: Fraction, certifier: Certifier) -> BlockPlan:
