@@ -21,14 +21,14 @@ import pyarrow as pa
 from understudy import sources
 from understudy.api.plan import plan
 from understudy.api.release import count_and_decide, release
-from understudy.api.request import UNKNOWN_ROWS
+from understudy.api.request import means_of, reservation
 from understudy.bundle.release import Release
 from understudy.bundle.verify import verify
 from understudy.counting.tally import CodedRows
 from understudy.errors import BudgetRefused, InputError, UnderstudyError
 from understudy.game.loop import Played
 from understudy.mechanisms.about import meanings
-from understudy.mechanisms.base import Brief, Decision, Means, Mechanism
+from understudy.mechanisms.base import Brief, Decision, Mechanism
 from understudy.privacy import Budget, FileLedger, Measurement, Meter
 from understudy.privacy.accounting.accountant import total_cost
 from understudy.queries.base import Neighbours, QueryClass
@@ -132,10 +132,11 @@ def rehearsal(
     tables and comparisons. ``noise`` is the audit's own.
     """
     mechanism.check(brief)
-    known = rows if brief.neighbours is Neighbours.REPLACE_ONE else UNKNOWN_ROWS
-    decision = mechanism.decide(brief, Means(budget=budget, rho=rho, rows=known))
+    known = rows if brief.neighbours is Neighbours.REPLACE_ONE else None
+    decision = mechanism.decide(brief, means_of(brief.neighbours, budget, rho, known))
+    play = reservation(decision, rho)
     return decision, Meter(
-        source, neighbours=brief.neighbours, play=decision.cost, certify=certify, noise=noise
+        source, neighbours=brief.neighbours, play=play, certify=certify, noise=noise
     )
 
 
@@ -147,7 +148,7 @@ def _decides(kind: type[Mechanism], parameters: dict[str, object]) -> None:
     for neighbours in kind.relations:
         brief = Brief(schema=SMALL, workload=marginals(SMALL, k=2), neighbours=neighbours)
         made = [
-            mechanism.decide(brief, Means(budget=budget, rho=Fraction(1, 2), rows=rows))
+            mechanism.decide(brief, means_of(neighbours, budget, Fraction(1, 2), rows))
             for rows in (600, 600, 50_000)
         ]
         assert made[0] == made[1], "the same public facts gave two decisions"

@@ -286,9 +286,9 @@ MUTANTS = [
     ),
     mutant(
         "the certificate's share on top of what was promised",
-        METER,
+        "api/session.py",
         ('rho=play.rho + certify)', "rho=play.rho)"),
-        tests="privacy/test_meter.py api/test_release.py",
+        tests="api/test_session.py api/test_release.py",
     ),
     mutant(
         "a charge that is granted before it is on the disk",
@@ -311,7 +311,7 @@ MUTANTS = [
     mutant(
         "a release that failed gives its budget back",
         "api/session.py",
-        ("            self._book.note(how, self._number)\n", "            self._book.path.unlink() if 'early' in how else self._book.note(how, self._number)\n"),
+        ("        ledger.note(how, charge)\n", "        ledger.path.unlink() if 'early' in how else ledger.note(how, charge)\n"),
         tests="api/test_release.py battery/test_faults.py",
     ),
     mutant(

@@ -85,8 +85,8 @@ class Ignorant(Independent):
 
     name: ClassVar[str] = "ignorant"
 
-    def play(self, brief: Any, meter: Any, rng: Any, watcher: Any) -> Played:
-        return Played(Uniform(), super().play(brief, meter, rng, watcher).findings)
+    def play(self, decision: Any, meter: Any, rng: Any, watcher: Any) -> Played:
+        return Played(Uniform(), super().play(decision, meter, rng, watcher).findings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,13 +95,12 @@ class Stingy(Independent):
 
     name: ClassVar[str] = "stingy"
 
-    def play(self, brief: Any, meter: Any, rng: Any, watcher: Any) -> Played:
+    def play(self, decision: Any, meter: Any, rng: Any, watcher: Any) -> Played:
         from understudy.game.players.product import Product
 
-        half = MeasureAll(meter, one_way(brief.schema), rho=meter.left / 2)
-        return play(
-            Product(brief.schema, meter.rows), half, rounds=1, watcher=watcher, schema=brief.schema
-        )
+        schema = decision.brief.schema
+        half = MeasureAll(meter, one_way(schema), rho=meter.left / 2)
+        return play(Product(schema, meter.rows), half, rounds=1, watcher=watcher, schema=schema)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,13 +109,13 @@ class Clinging(Independent):
 
     name: ClassVar[str] = "clinging"
 
-    def play(self, brief: Any, meter: Any, rng: Any, watcher: Any) -> Played:
+    def play(self, decision: Any, meter: Any, rng: Any, watcher: Any) -> Played:
         class Looks(Uniform):
             def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
                 meter.measure(Marginal.of(SMALL, ["a"]), rho=Fraction(1, 10**6))
                 return super().rows(count, rng)
 
-        return Played(Looks(), super().play(brief, meter, rng, watcher).findings)
+        return Played(Looks(), super().play(decision, meter, rng, watcher).findings)
 
 
 class Thawed(Independent):
@@ -271,7 +270,7 @@ class Careless(Independent):
 
     name: ClassVar[str] = "careless"
 
-    def play(self, brief: Any, meter: Any, rng: Any, watcher: Any) -> Played:
+    def play(self, decision: Any, meter: Any, rng: Any, watcher: Any) -> Played:
         raise us.NotSupported("careless cannot do this.")
 
 
@@ -327,7 +326,9 @@ SIDE_DOORS = {
     "schema/columns.py": "print('unreadable')",
     "counting/tally.py": "import sys\nsys.stderr.write('exact')",
     "queries/talks.py": "import warnings",
-    "players/door.py": "from understudy.api.release import open_source",
+    "players/door.py": "from understudy.api.session import open_source",
+    "api/release.py/../plan.py": "from understudy.privacy import Meter\ndef f(source):\n    return Meter(source)",
+    "learning/meter.py": "from understudy.privacy import meter\nm = meter.Meter(None)",
     "players/again.py": "from understudy.privacy.meter import public_rows",
     "bundle/chain.py": "import understudy\nx = understudy.sources",
     "mechanisms/sly.py": "def f(m):\n    return getattr(m, '_exact')",

@@ -40,7 +40,7 @@ from understudy.errors import (
     ReleaseFailed,
 )
 from understudy.learning.learn import learn
-from understudy.privacy import FileLedger, Meter, ProcessLedger
+from understudy.privacy import FileLedger, Meter
 from understudy.privacy import argmin as room
 from understudy.privacy.accounting.accountant import Cost, total_cost
 from understudy.privacy.accounting.events import ApproximateDP, ExponentialDraws, PerturbedArgmin
@@ -84,10 +84,8 @@ def meter_on(
 ) -> Meter:
     given = {
         "neighbours": Neighbours.REPLACE_ONE,
-        "ledger": ProcessLedger(),
         "play": LARGE,
         "certify": Fraction(0),
-        "label": "law",
         **settings,
     }
     return Meter(MemorySource(np.asarray(rows), schema), noise=noise, **given)

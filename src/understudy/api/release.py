@@ -15,7 +15,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from understudy.api.request import TOTAL_SHARE, Request, for_certificate, most_rows, reservation
+from understudy.api.request import (
+    TOTAL_SHARE,
+    Request,
+    for_certificate,
+    for_play,
+    most_rows,
+    reservation,
+)
 from understudy.api.session import Promise, ledger_for, open_table, reserve
 from understudy.bundle.answers import Answers
 from understudy.bundle.keeping import Need, check_memory, check_room
@@ -133,7 +140,7 @@ def _release(table: Any, request: Request, watcher: Watcher) -> Release:
         source,
         promise,
         neighbours=brief.neighbours,
-        play=reservation(decision),
+        play=reservation(decision, for_play(budget)),
         certify=for_certificate(budget),
     ) as meter:
         made = _play(meter, request, decision, watcher)

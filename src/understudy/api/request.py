@@ -101,14 +101,10 @@ class Request:
         promise does not go with so many, or does not allow it.
         """
         budget = self._budget(n)
-        rho, noise = budget.rho * (1 - CERTIFICATE_SHARE), Fraction(0)
-        if self.brief.neighbours is Neighbours.ADD_REMOVE_ONE:
-            (count,) = measuring([EVERYBODY], rho * TOTAL_SHARE, self.brief.neighbours)
-            rho, noise = rho - total_cost([count]).rho, sigma_of(count)
-        rows = UNKNOWN_ROWS if n is None else n
-        means = Means(budget=budget, rho=rho, rows=rows, rows_sigma=noise)
+        means = means_of(self.brief.neighbours, budget, for_play(budget), n)
         decision = self.mechanism.decide(self.brief, means)
-        if not (reservation(decision) + Cost(for_certificate(budget))).fits(budget):
+        whole = reservation(decision, for_play(budget)) + Cost(for_certificate(budget))
+        if not whole.fits(budget):
             raise ParameterError(
                 f"The mechanism {self.mechanism.name} asks for more than the promised epsilon and"
                 " delta allow."
@@ -133,10 +129,26 @@ def for_certificate(budget: Budget) -> Fraction:
     return budget.rho * CERTIFICATE_SHARE
 
 
-def reservation(decision: Decision) -> Cost:
-    """What to reserve for a play: the mechanism's cost, and that of a private number of rows."""
-    left = decision.means.budget.rho * (1 - CERTIFICATE_SHARE)
-    return decision.cost + Cost(left - decision.means.rho)
+def for_play(budget: Budget) -> Fraction:
+    """The rho that is left for everything else."""
+    return budget.rho - for_certificate(budget)
+
+
+def means_of(neighbours: Neighbours, budget: Budget, rho: Fraction, n: int | None) -> Means:
+    """What ``rho`` leaves a mechanism, once the number of rows is bought where it is private; None
+    for a number that nobody knows yet.
+    """
+    rows = UNKNOWN_ROWS if n is None else n
+    if neighbours is Neighbours.REPLACE_ONE:
+        return Means(budget=budget, rho=rho, rows=rows)
+    (count,) = measuring([EVERYBODY], rho * TOTAL_SHARE, neighbours)
+    left = rho - total_cost([count]).rho
+    return Means(budget=budget, rho=left, rows=rows, rows_sigma=sigma_of(count))
+
+
+def reservation(decision: Decision, rho: Fraction) -> Cost:
+    """What to reserve of ``rho``: the mechanism's cost, and that of a private number of rows."""
+    return decision.cost + Cost(rho - decision.means.rho)
 
 
 def as_schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:

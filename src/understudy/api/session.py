@@ -108,14 +108,15 @@ def reserve(
     From then on the budget is spent, whatever happens. How it ended is written beside the charge;
     whoever interrupts is told what is spent; and whatever goes wrong becomes ReleaseFailed.
     """
+    relation = Neighbours(neighbours)  # a plain text compares equal and is not the same
     try:
-        charge = ledger.reserve(promise.label, reserved(play, certify), neighbours)
+        charge = ledger.reserve(promise.label, reserved(play, certify), relation)
     except BudgetRefused as refusal:
         raise _with_what_fits(refusal, play, promise.delta) from None
     failure: ReleaseFailed | None = None
     meter = None
     try:
-        meter = Meter(source, neighbours=neighbours, play=play, certify=certify)
+        meter = Meter(source, neighbours=relation, play=play, certify=certify)
         yield meter
         _write_end(ledger, charge, MADE)
     except BaseException as problem:

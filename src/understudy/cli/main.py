@@ -43,7 +43,7 @@ from understudy.privacy import Budget, FileLedger, TableLedger
 from understudy.privacy.accounting.accountant import Cost
 from understudy.privacy.accounting.budget import exact, most_epsilon
 from understudy.privacy.ledger.ledger import EARLY, Statement, describe_budget, describe_left, shown
-from understudy.queries.workload import Workload, marginals
+from understudy.queries.workload import marginals
 from understudy.runtime.progress import on_screen
 from understudy.schema import Schema
 from understudy.schema.items import ItemColumns
@@ -111,8 +111,6 @@ def release(
     folder: str,
     as_json: bool,
     data: str,
-    schema: str,
-    workload: str | None,
     parameters: tuple[str, ...],
     **options: Any,
 ) -> None:
@@ -120,17 +118,7 @@ def release(
 
     DATA is a CSV or Parquet file, or a glob in quotes.
     """
-    described = Schema.load(schema)
-    asked = Workload.parse(workload, described) if workload is not None else None
-    _release(
-        Path(folder),
-        as_json,
-        data,
-        schema=described,
-        workload=asked,
-        parameters=_parameters(parameters),
-        **options,
-    )
+    _release(Path(folder), as_json, data, parameters=_parameters(parameters), **options)
 
 
 def _release(folder: Path, as_json: bool, data: Any, **options: Any) -> Release:
@@ -300,8 +288,9 @@ def plan(as_json: bool, parameters: tuple[str, ...], **options: Any) -> None:
         table.add_row(name, escape(value))
 
     row("mechanism", f"{made.mechanism}: {made.why}")
-    if made.how:
-        row("how", made.how)
+    row("how", made.how)
+    for name, value in made.parameters.items():
+        row(f"  {name}", _brief(value))
     row("queries", f"{made.queries:,}")
     row("budget", f"rho {made.rho:.4g} (delta {made.delta:.3g})")
     if made.noise is not None and made.largest_error is not None:
