@@ -327,7 +327,7 @@ SIDE_DOORS = {
     "counting/tally.py": "import sys\nsys.stderr.write('exact')",
     "queries/talks.py": "import warnings",
     "players/door.py": "from understudy.api.session import open_source",
-    "api/release.py/../plan.py": "from understudy.privacy import Meter\ndef f(source):\n    return Meter(source)",
+    "api/plan.py": "from understudy.privacy import Meter\ndef f(source):\n    return Meter(source)",
     "learning/meter.py": "from understudy.privacy import meter\nm = meter.Meter(None)",
     "players/again.py": "from understudy.privacy.meter import public_rows",
     "bundle/chain.py": "import understudy\nx = understudy.sources",

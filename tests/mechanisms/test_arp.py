@@ -145,7 +145,8 @@ def test_plan_foretells_the_noise_of_the_release(epsilon: float, mechanism: str)
 def test_plan_has_the_error_bars_of_the_matrix_mechanism_and_they_beat_equal_shares(
     neighbours: Neighbours,
 ) -> None:
-    how = {"rows": 50_000, "epsilon": 1, "workload": "3-way", "neighbours": str(neighbours)}
+    how = {"rows": 50_000, "epsilon": 1, "delta": Fraction(1, 50_000**2), "workload": "3-way"}
+    how["neighbours"] = str(neighbours)
     planned, plain = (
         us.plan(dict.fromkeys("abcde", 6), mechanism=name, **how) for name in ("matrix", "gaussian")
     )
