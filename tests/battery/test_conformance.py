@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,10 +32,11 @@ from understudy.counting.tally import Counts
 from understudy.game.loop import Model, Played, in_words, play
 from understudy.game.players.domain import sum_out
 from understudy.game.players.measuring import MeasureAll, one_way
-from understudy.mechanisms.base import Brief, available_mechanisms
+from understudy.mechanisms.base import Brief, Decision, available_mechanisms
 from understudy.mechanisms.choose import choose
 from understudy.mechanisms.independent import Independent
 from understudy.privacy import Choice, Measurement, ProcessLedger
+from understudy.privacy.accounting.accountant import Cost
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import query_classes
@@ -118,6 +120,54 @@ class Clinging(Independent):
         return Played(Looks(), super().play(decision, meter, rng, watcher).findings)
 
 
+DECIDED = itertools.count()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fickle(Independent):
+    """Decides otherwise each time."""
+
+    name: ClassVar[str] = "fickle"
+
+    def decide(self, brief: Any, means: Any) -> Decision:
+        return replace(super().decide(brief, means), how=f"for the {next(DECIDED)}. time")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Silent(Independent):
+    """Leaves open what it will do.
+
+    Attributes:
+        rounds: ``None`` for what nobody says.
+    """
+
+    rounds: int | None = None
+    name: ClassVar[str] = "silent"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Telling(Independent):
+    """Reserves by the number of rows, also where it is private."""
+
+    name: ClassVar[str] = "telling"
+
+    def decide(self, brief: Any, means: Any) -> Decision:
+        return replace(
+            super().decide(brief, means), cost=Cost(means.rho * (1 - Fraction(1, means.rows + 1)))
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moody(Independent):
+    """Tells another number in the manifest than in the plan."""
+
+    name: ClassVar[str] = "moody"
+
+    def play(self, decision: Any, meter: Any, rng: Any, watcher: Any) -> Played:
+        played = super().play(decision, meter, rng, watcher)
+        return replace(played, facts={"tables": 99})
+
+
 class Thawed(Independent):
     """Not a dataclass of its own is fine; a missing name is not."""
 
@@ -126,7 +176,16 @@ class Thawed(Independent):
 
 @pytest.mark.parametrize(
     ("kind", "what"),
-    [(Ignorant, "learns"), (Stingy, "spends"), (Clinging, "closed"), (Thawed, "documented")],
+    [
+        (Ignorant, "learns"),
+        (Stingy, "spends"),
+        (Clinging, "closed"),
+        (Thawed, "documented"),
+        (Fickle, "two decisions"),
+        (Silent, "must decide rounds"),
+        (Telling, "tells a private number of rows"),
+        (Moody, "plan and play disagree"),
+    ],
 )
 def test_a_bad_mechanism_fails(kind: type[us.Mechanism], what: str) -> None:
     with pytest.raises((AssertionError, us.InputError), match=what):

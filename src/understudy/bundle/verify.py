@@ -310,7 +310,14 @@ def _unkept(release: Release) -> list[int]:
     budget = Budget(**{name: ev.written(v) for name, v in release.manifest["budget"].items()})
     # its parameters are decided already; with all of the promise there is enough for them
     means = Means(budget=budget, rho=budget.rho, rows=release.manifest["rows"]["count"])
-    return list(make(said["name"], said["parameters"]).decide(brief, means).sums_not_kept)
+    # an exact parameter is written as p/q
+    parameters = {
+        name: ev.written(value)
+        if isinstance(value, str) and ev.RATIONAL.fullmatch(value)
+        else value
+        for name, value in said["parameters"].items()
+    }
+    return list(make(said["name"], parameters).decide(brief, means).sums_not_kept)
 
 
 def _residuals_are_as_charged(release: Release, neighbours: Neighbours) -> bool:
