@@ -5,14 +5,16 @@ For comparisons only.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
-from understudy.api.release import CERTIFICATE_SHARE
+from understudy.api.request import CERTIFICATE_SHARE
+from understudy.checks import rehearsal
 from understudy.game.loop import Played
 from understudy.mechanisms.base import Brief, Mechanism
-from understudy.privacy import Budget, Meter, ProcessLedger
+from understudy.privacy import Budget
 from understudy.privacy.accounting.accountant import Cost, total_cost
 from understudy.queries.workload import Workload
 from understudy.runtime.watching import NoWatcher
@@ -24,16 +26,10 @@ def play_at(
 ) -> tuple[Played, Cost]:
     """How the play ended, and its cost; a certificate's share of rho is left, as in a release."""
     brief = Brief(schema=source.schema, workload=workload, neighbours=mechanism.relations[0])
-    mechanism.check(brief)
     aside: Fraction = budget.rho * CERTIFICATE_SHARE
-    settled, allowed = mechanism.settled(brief, budget, budget.rho - aside, rows)
-    meter = Meter(
-        source,
-        neighbours=brief.neighbours,
-        ledger=ProcessLedger(),
-        play=allowed,
-        certify=aside,
-        label="bench",
+    decision, meter = rehearsal(
+        mechanism, brief, source, budget, rho=budget.rho - aside, certify=aside, rows=rows
     )
-    played = settled.play(brief, meter, np.random.default_rng(seed), NoWatcher())
-    return played, total_cost(meter.events)
+    played = mechanism.play(decision, meter, np.random.default_rng(seed), NoWatcher())
+    facts = {**decision.numbers, **played.facts}
+    return replace(played, facts=facts), total_cost(meter.events)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.api import release as front_door
+from understudy.api import session
 from understudy.checks import SMALL, small_table
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -39,7 +39,7 @@ def nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     in memory it has been said.
     """
     monkeypatch.setenv("UNDERSTUDY_STATE", str(STATE / str(next(PLACES))))
-    monkeypatch.setattr(front_door, "_said", {front_door.NO_LEDGER})
+    monkeypatch.setattr(session, "_said", {session.NO_LEDGER})
 
 
 @pytest.fixture

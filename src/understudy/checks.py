@@ -13,28 +13,23 @@ import tempfile
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from understudy import sources
-from understudy.api.release import release
+from understudy.api.plan import plan
+from understudy.api.release import count_and_decide, release
+from understudy.api.request import means_of, reservation
 from understudy.bundle.release import Release
 from understudy.bundle.verify import verify
 from understudy.counting.tally import CodedRows
 from understudy.errors import BudgetRefused, InputError, UnderstudyError
 from understudy.game.loop import Played
 from understudy.mechanisms.about import meanings
-from understudy.mechanisms.base import Brief, Mechanism
-from understudy.privacy import (
-    Budget,
-    FileLedger,
-    Measure,
-    Measurement,
-    Meter,
-    ProcessLedger,
-    ReleaseTotal,
-)
+from understudy.mechanisms.base import Brief, Decision, Mechanism
+from understudy.privacy import Budget, FileLedger, Measure, Measurement, Meter
 from understudy.privacy.accounting.accountant import total_cost
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.relaxed import Chances
@@ -77,6 +72,7 @@ def check_mechanism(kind: type[Mechanism], **parameters: object) -> None:
     """Raise AssertionError, naming the check, unless a mechanism keeps the contract."""
     for name, check in (
         ("is a documented, frozen set of parameters", _is_frozen),
+        ("decides from public facts, once and for all who ask", _decides),
         ("plays every workload under every relation", _plays),
         ("learns something", _learns),
         ("spends no more than it is given", _spends_within),
@@ -112,20 +108,64 @@ def _play(
 ) -> tuple[Played, Meter]:
     mechanism = kind(**parameters)
     brief = Brief(schema=SMALL, workload=work, neighbours=neighbours)
-    mechanism.check(brief)
-    rows = len(small_table()) if neighbours is Neighbours.REPLACE_ONE else None
-    mechanism, allowed = mechanism.settled(brief, Budget.zcdp(rho), rho, rows)
-    meter = Meter(
-        MemorySource(small_table(), SMALL),
-        neighbours=neighbours,
-        ledger=ProcessLedger(),
-        play=allowed,
-        certify=rho,
-        label="check",
+    source = MemorySource(small_table(), SMALL)
+    decision, meter = rehearsal(
+        mechanism, brief, source, Budget.zcdp(rho), rho=rho, certify=rho, rows=len(small_table())
     )
-    if neighbours is Neighbours.ADD_REMOVE_ONE:
-        meter.ask(ReleaseTotal(rho=meter.left / 50))
-    return mechanism.play(brief, meter, np.random.default_rng(0), NoWatcher()), meter
+    _, decision = count_and_decide(meter, mechanism, decision)
+    return mechanism.play(decision, meter, np.random.default_rng(0), NoWatcher()), meter
+
+
+def rehearsal(
+    mechanism: Mechanism,
+    brief: Brief,
+    source: Source,
+    budget: Budget,
+    *,
+    rho: Fraction,
+    certify: Fraction,
+    rows: int,
+    noise: Any = None,
+) -> tuple[Decision, Meter]:
+    """A decision, and a meter that allows what it costs: a release without a ledger, for invented
+    tables and comparisons. ``noise`` is the audit's own.
+    """
+    mechanism.check(brief)
+    known = rows if brief.neighbours is Neighbours.REPLACE_ONE else None
+    decision = mechanism.decide(brief, means_of(brief.neighbours, budget, rho, known))
+    play = reservation(decision, rho)
+    return decision, Meter(
+        source, neighbours=brief.neighbours, play=play, certify=certify, noise=noise
+    )
+
+
+def _decides(kind: type[Mechanism], parameters: dict[str, object]) -> None:
+    """The same facts give the same decision, which names every parameter; what is reserved for a
+    private number of rows does not depend on it; and plan, manifest and play follow it.
+    """
+    mechanism, budget, table = kind(**parameters), Budget.zcdp(1), small_table()
+    for neighbours in kind.relations:
+        brief = Brief(schema=SMALL, workload=marginals(SMALL, k=2), neighbours=neighbours)
+        made = [
+            mechanism.decide(brief, means_of(neighbours, budget, Fraction(1, 2), rows))
+            for rows in (600, 600, 50_000)
+        ]
+        assert made[0] == made[1], "the same public facts gave two decisions"
+        names = [f.name for f in dataclasses.fields(kind)]
+        assert list(made[0].parameters) == names, "a decision must say every parameter"
+        silent = [name for name in names if made[0].parameters[name] is None]
+        assert not silent, f"its rule must decide {', '.join(silent)}: None says nothing"
+        assert made[0].how and made[0].numbers, "a decision must say what its rule came to"
+        if neighbours is Neighbours.ADD_REMOVE_ONE:
+            assert made[0].cost == made[2].cost, "its cost tells a private number of rows"
+    asked = {"schema": SMALL, "epsilon": 1, "delta": "1e-6", "mechanism": mechanism}
+    released = release(table, **asked).manifest["mechanism"]  # type: ignore[arg-type]
+    planned = plan(rows=len(table), **asked).parameters  # type: ignore[arg-type]
+    assert planned == {**planned, **released["parameters"]}, "plan and manifest disagree"
+    assert released["played"] == {
+        **released["played"],
+        **{name: value for name, value in planned.items() if name not in released["parameters"]},
+    }, "plan and play disagree"
 
 
 def _plays(kind: type[Mechanism], parameters: dict[str, object]) -> None:

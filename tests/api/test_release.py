@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +20,7 @@ import understudy as us
 from understudy.api import demo
 from understudy.checks import SMALL, small_table
 from understudy.counting.tally import CodedRows
+from understudy.mechanisms.base import Decision
 from understudy.mechanisms.independent import Independent
 from understudy.privacy import FileLedger
 from understudy.privacy.accounting import events as ev
@@ -255,8 +257,8 @@ class Refuses(Independent):
 
 
 class Greedy(Independent):
-    def allowance(self, brief: Any, rho: Fraction) -> Cost:
-        return Cost(100 * rho)
+    def decide(self, brief: Any, means: Any) -> Decision:
+        return replace(super().decide(brief, means), cost=Cost(100 * means.rho))
 
 
 def test_a_failure_after_the_reservation_says_that_the_budget_is_spent(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ def mutant(what: str, file: str, *changes: tuple[str, str], tests: str) -> Mutan
     return Mutant(what, file, changes, tuple(f"tests/{test}" for test in tests.split()))
 
 
+SESSION = "api/session.py"
 METER, NOISE, LEDGER = (
     "privacy/meter.py",
     "privacy/noise/samplers.py",
@@ -296,15 +297,15 @@ MUTANTS = [
     ),
     mutant(
         "a release that reserves nothing",
-        METER,
-        ("        ledger.reserve(label, tuple(reserved), neighbours)\n", ""),
-        tests="privacy/test_meter.py",
+        SESSION,
+        ("charge = ledger.reserve(promise.label, reserved(play, certify), relation)", "charge = 0"),
+        tests="api/test_session.py",
     ),
     mutant(
         "the certificate's share on top of what was promised",
-        METER,
+        SESSION,
         ('rho=play.rho + certify)', "rho=play.rho)"),
-        tests="privacy/test_meter.py api/test_release.py",
+        tests="api/test_session.py api/test_release.py",
     ),
     mutant(
         "a charge that is granted before it is on the disk",
@@ -326,8 +327,8 @@ MUTANTS = [
     ),
     mutant(
         "a release that failed gives its budget back",
-        "api/session.py",
-        ("            self._book.note(how, self._number)\n", "            self._book.path.unlink() if 'early' in how else self._book.note(how, self._number)\n"),
+        SESSION,
+        ("        ledger.note(how, charge)\n", "        ledger.path.unlink() if 'early' in how else ledger.note(how, charge)\n"),
         tests="api/test_release.py battery/test_faults.py",
     ),
     mutant(
@@ -516,27 +517,45 @@ MUTANTS = [
     ),
     mutant(
         "a reservation that forgets delta",
-        METER,
-        ("        if play.delta:\n", "        if False:\n"),
-        tests="privacy/test_meter.py::test_what_is_reserved_covers_every_part_of_the_allowance",
+        SESSION,
+        ("    if play.delta:\n", "    if False:\n"),
+        tests="api/test_session.py::test_what_is_reserved_covers_every_part_of_the_allowance",
     ),
     mutant(
         "a reservation that forgets the curve",
-        METER,
-        ("        if play.curve is not None:\n", "        if False:\n"),
-        tests="privacy/test_meter.py::test_what_is_reserved_covers_every_part_of_the_allowance",
+        SESSION,
+        ("    if play.curve is not None:\n", "    if False:\n"),
+        tests="api/test_session.py::test_what_is_reserved_covers_every_part_of_the_allowance",
     ),
     mutant(
         "a reservation under another relation than the release's",
-        METER,
-        ("ledger.reserve(label, tuple(reserved), neighbours)", "ledger.reserve(label, tuple(reserved), Neighbours.REPLACE_ONE)"),
-        tests="privacy/test_meter.py::test_what_is_reserved_covers_every_part_of_the_allowance",
+        SESSION,
+        ("reserved(play, certify), relation)", "reserved(play, certify), Neighbours.REPLACE_ONE)"),
+        tests="api/test_session.py::test_what_is_reserved_covers_every_part_of_the_allowance",
     ),
     mutant(
         "a relation in plain text that is not the same as itself",
-        METER,
-        ("neighbours = Neighbours(neighbours)  #", "neighbours = neighbours  #"),
-        tests="privacy/test_meter.py::test_what_is_reserved_covers_every_part_of_the_allowance",
+        SESSION,
+        ("relation = Neighbours(neighbours)  #", "relation = neighbours  #"),
+        tests="api/test_session.py::test_what_is_reserved_covers_every_part_of_the_allowance",
+    ),
+    mutant(
+        "a failure that keeps what it came from",
+        SESSION,
+        ("        failure.__context__ = None\n", ""),
+        tests="api/test_session.py::test_whatever_goes_wrong_after_the_charge_says_that_it_is_spent",
+    ),
+    mutant(
+        "a request that nobody asks the mechanism about",
+        "api/request.py",
+        ("    chosen.check(brief)\n", ""),
+        tests="api/test_request.py",
+    ),
+    mutant(
+        "a private number of rows that is not reserved for",
+        "api/request.py",
+        ("    return decision.cost + Cost(rho - decision.means.rho)\n", "    return decision.cost\n"),
+        tests="api/test_request.py::test_what_is_reserved_for_a_private_number_of_rows_is_all_of_the_promise",
     ),
     mutant(
         "a threshold that depends on how many cells are occupied",

@@ -47,7 +47,7 @@ from understudy.audit.statistical import (
 )
 from understudy.game.loop import Played
 from understudy.game.players.measuring import one_way
-from understudy.mechanisms.base import Brief, Mechanism
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism
 from understudy.mechanisms.independent import Independent
 from understudy.mechanisms.mwem import Mwem
 from understudy.privacy import Measure, Meter
@@ -253,47 +253,52 @@ class Telling(MemorySource):
         TOLD[:] = [table]
 
 
+def with_what_is_left(mechanism: Mechanism, decision: Decision, meter: Meter) -> Decision:
+    """The same, once something was spent beside it."""
+    return mechanism.decide(decision.brief, replace(decision.means, rho=meter.left))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Chooses(Independent):
     """Measures another column first if somebody has a last value in the first one."""
 
-    def play(self, brief: Brief, meter: Meter, rng: Any, watcher: Any) -> Played:
-        ones = one_way(brief.schema)
-        first = ones[-1] if TOLD[0][:, 0].max() == brief.schema.shape[0] - 1 else ones[0]
+    def play(self, decision: Decision, meter: Meter, rng: Any, watcher: Any) -> Played:
+        ones = one_way(decision.brief.schema)
+        first = ones[-1] if TOLD[0][:, 0].max() == decision.brief.schema.shape[0] - 1 else ones[0]
         meter.ask(Measure(parts=[first], rho=meter.left / 10))[0]
-        return super().play(brief, meter, rng, watcher)
+        return super().play(with_what_is_left(self, decision, meter), meter, rng, watcher)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StopsEarly(Independent):
     """Asks once more if somebody has a last value in the first column."""
 
-    def play(self, brief: Brief, meter: Meter, rng: Any, watcher: Any) -> Played:
-        played = super().play(brief, meter, rng, watcher)
-        if TOLD[0][:, 0].max() == brief.schema.shape[0] - 1:
-            meter.ask(Measure(parts=[one_way(brief.schema)[0]], rho=Fraction(1, 10**6)))[0]
+    def play(self, decision: Decision, meter: Meter, rng: Any, watcher: Any) -> Played:
+        played = super().play(decision, meter, rng, watcher)
+        if TOLD[0][:, 0].max() == decision.brief.schema.shape[0] - 1:
+            meter.ask(Measure(parts=[one_way(decision.brief.schema)[0]], rho=Fraction(1, 10**6)))[0]
         return played
 
-    def settled(self, brief: Any, budget: Any, rho: Any, rows: Any) -> Any:
-        return self, Cost(rho + 1)
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        return replace(super().decide(brief, means), cost=Cost(means.rho + 1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spends(Independent):
     """Pays more when a cell is occupied."""
 
-    def play(self, brief: Brief, meter: Meter, rng: Any, watcher: Any) -> Played:
-        share = 20 if TOLD[0][:, 0].max() == brief.schema.shape[0] - 1 else 10
-        meter.ask(Measure(parts=[one_way(brief.schema)[0]], rho=meter.left / share))[0]
-        return super().play(brief, meter, rng, watcher)
+    def play(self, decision: Decision, meter: Meter, rng: Any, watcher: Any) -> Played:
+        share = 20 if TOLD[0][:, 0].max() == decision.brief.schema.shape[0] - 1 else 10
+        meter.ask(Measure(parts=[one_way(decision.brief.schema)[0]], rho=meter.left / share))[0]
+        return super().play(with_what_is_left(self, decision, meter), meter, rng, watcher)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CopiesRows(Independent):
     """Takes the same steps, and puts a person of the table among the released rows."""
 
-    def play(self, brief: Brief, meter: Meter, rng: Any, watcher: Any) -> Played:
-        played = super().play(brief, meter, rng, watcher)
+    def play(self, decision: Decision, meter: Meter, rng: Any, watcher: Any) -> Played:
+        played = super().play(decision, meter, rng, watcher)
         person, honest = TOLD[0].sum(axis=0), played.model
 
         class Copy:
@@ -301,7 +306,7 @@ class CopiesRows(Independent):
 
             def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
                 made = honest.rows(count, rng)
-                made[0] = person % np.asarray(brief.schema.shape)
+                made[0] = person % np.asarray(decision.brief.schema.shape)
                 return made
 
         return replace(played, model=Copy())
@@ -311,8 +316,8 @@ class CopiesRows(Independent):
 class OrdersRows(Independent):
     """Takes the same steps, and tells something by the order of the released rows."""
 
-    def play(self, brief: Brief, meter: Meter, rng: Any, watcher: Any) -> Played:
-        played = super().play(brief, meter, rng, watcher)
+    def play(self, decision: Decision, meter: Meter, rng: Any, watcher: Any) -> Played:
+        played = super().play(decision, meter, rng, watcher)
         secret, honest = int(TOLD[0][:, 0].sum()), played.model
 
         class Turned:
@@ -330,9 +335,9 @@ class Reaches(Independent):
 
     name: ClassVar[str] = "reaches"
 
-    def play(self, brief: Brief, meter: Meter, rng: Any, watcher: Any) -> Played:
+    def play(self, decision: Decision, meter: Meter, rng: Any, watcher: Any) -> Played:
         assert meter._exact is not None
-        return super().play(brief, meter, rng, watcher)
+        return super().play(decision, meter, rng, watcher)
 
 
 @pytest.mark.parametrize(

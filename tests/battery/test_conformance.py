@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,10 +32,11 @@ from understudy.counting.tally import Counts
 from understudy.game.loop import Model, Played, in_words, play
 from understudy.game.players.domain import sum_out
 from understudy.game.players.measuring import MeasureAll, one_way
-from understudy.mechanisms.base import Brief, available_mechanisms
+from understudy.mechanisms.base import Brief, Decision, available_mechanisms
 from understudy.mechanisms.choose import choose
 from understudy.mechanisms.independent import Independent
 from understudy.privacy import Choice, Measure, Measurement, ProcessLedger
+from understudy.privacy.accounting.accountant import Cost
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import query_classes
@@ -85,8 +87,8 @@ class Ignorant(Independent):
 
     name: ClassVar[str] = "ignorant"
 
-    def play(self, brief: Any, meter: Any, rng: Any, watcher: Any) -> Played:
-        return Played(Uniform(), super().play(brief, meter, rng, watcher).findings)
+    def play(self, decision: Any, meter: Any, rng: Any, watcher: Any) -> Played:
+        return Played(Uniform(), super().play(decision, meter, rng, watcher).findings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,13 +97,12 @@ class Stingy(Independent):
 
     name: ClassVar[str] = "stingy"
 
-    def play(self, brief: Any, meter: Any, rng: Any, watcher: Any) -> Played:
+    def play(self, decision: Any, meter: Any, rng: Any, watcher: Any) -> Played:
         from understudy.game.players.product import Product
 
-        half = MeasureAll(meter, one_way(brief.schema), rho=meter.left / 2)
-        return play(
-            Product(brief.schema, meter.rows), half, rounds=1, watcher=watcher, schema=brief.schema
-        )
+        schema = decision.brief.schema
+        half = MeasureAll(meter, one_way(schema), rho=meter.left / 2)
+        return play(Product(schema, meter.rows), half, rounds=1, watcher=watcher, schema=schema)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,13 +111,61 @@ class Clinging(Independent):
 
     name: ClassVar[str] = "clinging"
 
-    def play(self, brief: Any, meter: Any, rng: Any, watcher: Any) -> Played:
+    def play(self, decision: Any, meter: Any, rng: Any, watcher: Any) -> Played:
         class Looks(Uniform):
             def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
                 meter.ask(Measure(parts=[Marginal.of(SMALL, ["a"])], rho=Fraction(1, 10**6)))[0]
                 return super().rows(count, rng)
 
-        return Played(Looks(), super().play(brief, meter, rng, watcher).findings)
+        return Played(Looks(), super().play(decision, meter, rng, watcher).findings)
+
+
+DECIDED = itertools.count()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fickle(Independent):
+    """Decides otherwise each time."""
+
+    name: ClassVar[str] = "fickle"
+
+    def decide(self, brief: Any, means: Any) -> Decision:
+        return replace(super().decide(brief, means), how=f"for the {next(DECIDED)}. time")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Silent(Independent):
+    """Leaves open what it will do.
+
+    Attributes:
+        rounds: ``None`` for what nobody says.
+    """
+
+    rounds: int | None = None
+    name: ClassVar[str] = "silent"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Telling(Independent):
+    """Reserves by the number of rows, also where it is private."""
+
+    name: ClassVar[str] = "telling"
+
+    def decide(self, brief: Any, means: Any) -> Decision:
+        return replace(
+            super().decide(brief, means), cost=Cost(means.rho * (1 - Fraction(1, means.rows + 1)))
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moody(Independent):
+    """Tells another number in the manifest than in the plan."""
+
+    name: ClassVar[str] = "moody"
+
+    def play(self, decision: Any, meter: Any, rng: Any, watcher: Any) -> Played:
+        played = super().play(decision, meter, rng, watcher)
+        return replace(played, facts={"tables": 99})
 
 
 class Thawed(Independent):
@@ -127,7 +176,16 @@ class Thawed(Independent):
 
 @pytest.mark.parametrize(
     ("kind", "what"),
-    [(Ignorant, "learns"), (Stingy, "spends"), (Clinging, "closed"), (Thawed, "documented")],
+    [
+        (Ignorant, "learns"),
+        (Stingy, "spends"),
+        (Clinging, "closed"),
+        (Thawed, "documented"),
+        (Fickle, "two decisions"),
+        (Silent, "must decide rounds"),
+        (Telling, "tells a private number of rows"),
+        (Moody, "plan and play disagree"),
+    ],
 )
 def test_a_bad_mechanism_fails(kind: type[us.Mechanism], what: str) -> None:
     with pytest.raises((AssertionError, us.InputError), match=what):
@@ -272,7 +330,7 @@ class Careless(Independent):
 
     name: ClassVar[str] = "careless"
 
-    def play(self, brief: Any, meter: Any, rng: Any, watcher: Any) -> Played:
+    def play(self, decision: Any, meter: Any, rng: Any, watcher: Any) -> Played:
         raise us.NotSupported("careless cannot do this.")
 
 
@@ -328,7 +386,9 @@ SIDE_DOORS = {
     "schema/columns.py": "print('unreadable')",
     "counting/tally.py": "import sys\nsys.stderr.write('exact')",
     "queries/talks.py": "import warnings",
-    "players/door.py": "from understudy.api.release import open_source",
+    "players/door.py": "from understudy.api.session import open_source",
+    "api/plan.py": "from understudy.privacy import Meter\ndef f(source):\n    return Meter(source)",
+    "learning/meter.py": "from understudy.privacy import meter\nm = meter.Meter(None)",
     "players/again.py": "from understudy.privacy.meter import public_rows",
     "bundle/chain.py": "import understudy\nx = understudy.sources",
     "mechanisms/sly.py": "def f(m):\n    return getattr(m, '_exact')",

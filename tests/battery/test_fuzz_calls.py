@@ -44,7 +44,7 @@ from support.strategies import (
     workload_data,
 )  # fmt: skip
 from support.tables import CANARY_NUMBER, CANARY_TEXT
-from understudy.api.release import as_schema
+from understudy.api.request import as_schema
 from understudy.bundle.model import Sample
 from understudy.checks import SMALL, small_table
 from understudy.counting.tally import CodedRows

@@ -24,7 +24,7 @@ from understudy.checks import SMALL, small_table
 from understudy.game.loop import Played
 from understudy.game.players.measuring import one_way
 from understudy.game.players.product import Product
-from understudy.mechanisms.base import Brief
+from understudy.mechanisms.base import Brief, Decision, Means
 from understudy.privacy import Measure, Meter
 from understudy.queries.marginal import Marginal
 from understudy.runtime.watching import Watcher
@@ -289,9 +289,13 @@ class Threshold(us.Mechanism):
     def check(self, brief: Brief) -> None:
         """Anything."""
 
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        return Decision.of(self, brief, means, how="at once", numbers={"tables": 6})
+
     def play(
-        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
+        brief = decision.brief
         ways = meter.ask(Measure(parts=one_way(brief.schema), rho=meter.left / 2))
         wide = meter.ask(
             Measure(parts=[Marginal.of(brief.schema, brief.schema.names)], rho=meter.left, kept=300)

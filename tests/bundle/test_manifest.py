@@ -16,7 +16,10 @@ from support.bundles import unsound
 from support.strategies import lies, retold
 from understudy.bundle.manifest import Manifest, MechanismFacts
 from understudy.checks import SMALL, small_table
-from understudy.mechanisms.base import make
+from understudy.mechanisms.base import Brief, Means, make
+from understudy.privacy import Budget
+from understudy.queries.base import Neighbours
+from understudy.queries.workload import marginals
 
 EARLIER = Path(__file__).parent / "fixtures"
 WRITTEN = sorted(EARLIER.glob("*/*/manifest.json"))
@@ -58,8 +61,12 @@ def test_the_plain_form_is_a_copy(said: dict[str, Any]) -> None:
 
 
 def test_values_of_other_types_are_told_in_words() -> None:
-    facts = MechanismFacts.of(make("mwem", {}), {"share": Fraction(1, 3), "rounds": 4}, "why not")
-    assert facts.played == {"share": "1/3", "rounds": 4}
+    mwem, budget, workload = make("mwem", {}), Budget.zcdp(1), marginals(SMALL, k=1)
+    brief = Brief(schema=SMALL, workload=workload, neighbours=Neighbours.REPLACE_ONE)
+    decision = mwem.decide(brief, Means(budget=budget, rho=budget.rho, rows=100))
+    facts = MechanismFacts.of(mwem, decision, {"share": Fraction(1, 3), "rounds": 4}, "why not")
+    assert facts.played == {**decision.numbers, "share": "1/3", "rounds": 4}
+    assert facts.parameters == decision.parameters
 
 
 # Each with what its sentence must name.

@@ -21,7 +21,7 @@ from understudy.bundle.manifest import Manifest
 from understudy.game.loop import Played
 from understudy.game.players.measuring import one_way
 from understudy.game.players.product import Product
-from understudy.mechanisms.base import Brief
+from understudy.mechanisms.base import Brief, Decision, Means
 from understudy.privacy import Measure, Meter
 from understudy.runtime.watching import Watcher
 
@@ -50,15 +50,18 @@ class Named(us.Mechanism):
     name: ClassVar[str] = NASTY[0]
     summary: ClassVar[str] = NASTY[1]
     reference: ClassVar[str] = NASTY[2]
-    conditional_on: ClassVar[str | None] = NASTY[3]
     rule: str = NASTY[4]
 
     def check(self, brief: Brief) -> None:
         """Anything."""
 
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        return Decision.of(self, brief, means, how=NASTY[5], numbers={}, condition=NASTY[3])
+
     def play(
-        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
+        brief = decision.brief
         ways = meter.ask(Measure(parts=one_way(brief.schema), rho=meter.left / 2))
         pairs = meter.ask(Measure(parts=list(brief.workload.marginals), rho=meter.left))
         data = Product(brief.schema, meter.rows)

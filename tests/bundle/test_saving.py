@@ -26,6 +26,7 @@ import understudy as us
 from understudy.api import release as front_door
 from understudy.api.demo import population
 from understudy.api.demo import schema as demo_schema
+from understudy.api.request import Request
 from understudy.bundle import saving
 from understudy.bundle.release import Release
 from understudy.checks import SMALL, small_table
@@ -34,7 +35,6 @@ from understudy.cli import release as release_command
 from understudy.cli.main import main
 from understudy.errors import ReleaseFailed
 from understudy.game.players.product import ProductModel
-from understudy.mechanisms.base import Brief, make
 from understudy.privacy import FileLedger
 from understudy.queries.base import Neighbours
 from understudy.runtime import machine
@@ -182,9 +182,8 @@ def test_the_size_of_a_bundle_is_known_within_a_factor(
         population(2000), schema=schema, epsilon=1, workload=work, rows=rows, **settings
     )  # type: ignore[arg-type]
     found = sum(file.stat().st_size for file in made.save(tmp_path / "out").iterdir())
-    brief = Brief(schema=schema, workload=made.workload, neighbours=Neighbours.REPLACE_ONE)
-    numbers = make(settings["mechanism"], settings.get("parameters")).model_numbers(brief)  # type: ignore[arg-type]
-    said = saving.Need.of(made.workload, rows, numbers).disk
+    decision = Request.of(schema=schema, epsilon=1, workload=work, **settings).decide(2000)  # type: ignore[arg-type]
+    said = saving.Need.of(made.workload, rows, decision.model_numbers).disk
     assert found / 3 < said < 3 * found
 
 

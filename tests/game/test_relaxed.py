@@ -12,6 +12,7 @@ import pytest
 
 import understudy as us
 from support.bundles import unsound
+from support.meters import decided, meter_on
 from understudy.checks import SMALL, small_table
 from understudy.counting.tally import CodedRows
 from understudy.game.fitting.mixture import Mixture
@@ -33,7 +34,6 @@ from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, at_
 from understudy.queries.workload import explicit, marginals
 from understudy.runtime.watching import NoWatcher
 from understudy.schema import Schema
-from understudy.sources.memory import MemorySource
 
 FOUR = Schema.from_domain({"a": 3, "b": 4, "c": 2, "d": 5})
 RECORDS = np.indices(FOUR.shape, np.int32).reshape(4, -1).T
@@ -230,24 +230,15 @@ def test_large_batches_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def meter(rho: Fraction, neighbours: Neighbours = Neighbours.REPLACE_ONE) -> Meter:
-    source = MemorySource(small_table(), SMALL)
-    return Meter(
-        source,
-        neighbours=neighbours,
-        ledger=ProcessLedger(),
-        play=Cost(rho),
-        certify=rho,
-        label="test",
-    )
+    return meter_on(small_table(), SMALL, neighbours=neighbours, play=Cost(rho), certify=rho)
 
 
 def test_rap_charges_half_for_selecting_and_half_for_measuring_each_query() -> None:
     rounds, queries, rho = 3, 4, Fraction(1, 10)
     watched = meter(rho)
     brief = Brief(schema=SMALL, workload=marginals(SMALL, k=2), neighbours=Neighbours.REPLACE_ONE)
-    Rap(rounds=rounds, queries_per_round=queries).play(
-        brief, watched, np.random.default_rng(0), NoWatcher()
-    )
+    rap = Rap(rounds=rounds, queries_per_round=queries)
+    rap.play(decided(rap, brief, rho, 600), watched, np.random.default_rng(0), NoWatcher())
     each = rho / (2 * rounds * queries)
     draws = [event for event in watched.events if isinstance(event, ExponentialDraws)]
     measured = [event for event in watched.events if isinstance(event, DiscreteGaussian)]
@@ -292,7 +283,8 @@ def test_projection_pays_one_sensitivity_for_a_whole_marginal() -> None:
     rho, work = Fraction(1, 10), marginals(SMALL, k=2)
     watched = meter(rho)
     brief = Brief(schema=SMALL, workload=work, neighbours=Neighbours.REPLACE_ONE)
-    played = Projection().play(brief, watched, np.random.default_rng(0), NoWatcher())
+    decision = decided(Projection(), brief, rho, 600)
+    played = Projection().play(decision, watched, np.random.default_rng(0), NoWatcher())
     (sigma,) = {found.sigma for found in played.findings if isinstance(found, Measurement)}
     assert 1 <= float(sigma**2 * rho / len(work)) < 1.01
 

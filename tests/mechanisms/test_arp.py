@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import understudy as us
 from bench import sticks, tables
+from support.meters import decided
 from understudy.cli.main import main
 from understudy.game.fitting.rowfit import fit_rows
 from understudy.game.players import rows as players
@@ -53,10 +54,14 @@ def test_queries_over_few_columns_ride_on_a_marginal_and_wide_ones_are_measured_
 def test_the_rule_is_public_and_looks_at_noise_and_size() -> None:
     ask = brief(WIDE, "2-way:40@1+3-way:15@1")
     arp = Arp()
-    assert arp.is_adaptive(ask, Fraction(1, 10_000), 50_000)
-    assert not arp.is_adaptive(brief(WIDE, "2-way"), Fraction(1, 10), 50_000)
-    assert not Arp(adaptive=False).is_adaptive(ask, Fraction(1, 10_000), 50_000)
-    assert not arp.is_adaptive(brief(WIDE, "1-way"), Fraction(1, 10_000), 50)
+
+    def is_adaptive(arp: Arp, asked: Brief, rho: Fraction, rows: int) -> bool:
+        return bool(decided(arp, asked, rho, rows).numbers["adaptive"])
+
+    assert is_adaptive(arp, ask, Fraction(1, 10_000), 50_000)
+    assert not is_adaptive(arp, brief(WIDE, "2-way"), Fraction(1, 10), 50_000)
+    assert not is_adaptive(Arp(adaptive=False), ask, Fraction(1, 10_000), 50_000)
+    assert not is_adaptive(arp, brief(WIDE, "1-way"), Fraction(1, 10_000), 50)
     assert choose(brief(WIDE, "1-way"))[0].name == "independent" and choose(ask)[0].name == "arp"
 
 
@@ -140,7 +145,8 @@ def test_plan_foretells_the_noise_of_the_release(epsilon: float, mechanism: str)
 def test_plan_has_the_error_bars_of_the_matrix_mechanism_and_they_beat_equal_shares(
     neighbours: Neighbours,
 ) -> None:
-    how = {"rows": 50_000, "epsilon": 1, "workload": "3-way", "neighbours": str(neighbours)}
+    how = {"rows": 50_000, "epsilon": 1, "delta": Fraction(1, 50_000**2), "workload": "3-way"}
+    how["neighbours"] = str(neighbours)
     planned, plain = (
         us.plan(dict.fromkeys("abcde", 6), mechanism=name, **how) for name in ("matrix", "gaussian")
     )
@@ -190,7 +196,7 @@ def test_plan_foretells_how_much_the_rows_are_moved(
     schema = us.Schema.from_domain(dict.fromkeys("abcdefgh", 5))
     table = np.random.default_rng(0).integers(0, 5, (3000, 8))
     asked = brief(schema, workload)
-    outlook = make(mechanism, parameters).outlook(asked, Fraction(1, 10), 3000)
+    outlook = decided(make(mechanism, parameters), asked, Fraction(1, 10), 3000).outlook
     us.release(
         table,
         schema=schema,

@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import understudy as us
 from support.bundles import unsound
+from support.meters import play_on
 from understudy.bundle.manifest import Manifest
 from understudy.checks import SMALL, small_table
 from understudy.counting.tally import CodedRows
@@ -28,7 +29,6 @@ from understudy.mechanisms import generator
 from understudy.mechanisms.base import Brief, Mechanism, make
 from understudy.mechanisms.papers import gan_logistic, querygan
 from understudy.privacy import (
-    Budget,
     Choice,
     Discriminate,
     Discriminator,
@@ -199,19 +199,9 @@ class Spied:
 def played(mechanism: Mechanism, source: MemorySource) -> Played:
     brief = Brief(schema=SMALL, workload=WORK, neighbours=Neighbours.REPLACE_ONE)
     rho = Fraction(1)
-    mechanism, allowed = mechanism.settled(brief, Budget.zcdp(rho), rho, len(small_table()))
-    meter = Meter(
-        source,
-        neighbours=brief.neighbours,
-        ledger=ProcessLedger(),
-        play=allowed,
-        certify=rho,
-        label="taint",
-    )
-    try:
-        return mechanism.play(brief, meter, np.random.default_rng(3), NoWatcher())
-    finally:
-        meter.close()
+    found, meter, _ = play_on(source, mechanism, brief, rho, len(small_table()), seed=3)
+    meter.close()
+    return found
 
 
 @pytest.mark.parametrize("name", PLAYERS)

@@ -5,7 +5,7 @@ the oracle does, and what they learn.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, product
 from typing import Any, ClassVar
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import understudy as us
+from support.meters import decided, meter_on, play_on
 from understudy.checks import SMALL, small_table
 from understudy.errors import NotSupported, ParameterError
 from understudy.game.loop import Played
@@ -46,7 +47,6 @@ from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.separator import separator
 from understudy.queries.symmetric import Literal, Query, Symmetric, all_of, parity
-from understudy.runtime.watching import NoWatcher
 from understudy.sources.memory import MemorySource
 
 KINDS: list[type[Mechanism]] = [Fem, SepFem, OracleQuery, DualQuery, DQRS]
@@ -104,18 +104,10 @@ def play(
     work: us.Workload = PAIRS,
 ) -> tuple[Played, Meter]:
     brief = Brief(schema=SMALL, workload=work, neighbours=Neighbours.REPLACE_ONE)
-    mechanism.check(brief)
     rows = small_table() if table is None else table
-    settled, allowed = mechanism.settled(brief, us.Budget.zcdp(rho), rho, len(rows))
-    meter = Meter(
-        MemorySource(rows, SMALL),
-        neighbours=brief.neighbours,
-        ledger=ProcessLedger(),
-        play=allowed,
-        certify=rho,
-        label="test",
-    )
-    return settled.play(brief, meter, np.random.default_rng(seed), NoWatcher()), meter
+    source = MemorySource(rows, SMALL)
+    played, meter, decision = play_on(source, mechanism, brief, rho, len(rows), seed=seed)
+    return replace(played, facts={**decision.numbers, **played.facts}), meter
 
 
 # ---------------------------------------------------------------------- privacy does not depend on the oracle
@@ -264,7 +256,7 @@ def test_columns_that_no_drawn_query_names_follow_what_was_measured_of_them() ->
 def test_rounds_that_no_selection_could_score_are_refused_before_anything_is_spent() -> None:
     brief = Brief(schema=SMALL, workload=PAIRS, neighbours=Neighbours.REPLACE_ONE)
     with pytest.raises(ParameterError, match="use fewer"):
-        DualQuery(rounds=100_000).settled(brief, us.Budget.zcdp(1), Fraction(1), 2**24)
+        decided(DualQuery(rounds=100_000), brief, Fraction(1), 2**24)
 
 
 def test_the_weights_of_dualquery_are_those_of_the_paper() -> None:
@@ -277,15 +269,7 @@ def test_the_weights_of_dualquery_are_those_of_the_paper() -> None:
     records = np.array([[0, 0], [1, 0]], np.int32)
     eta, draws = 1.5, 20_000
     unit = draws * Fraction(eta) ** 2 / (2 * len(rows) ** 2)
-    source, ledger = MemorySource(rows, schema), ProcessLedger()
-    meter = Meter(
-        source,
-        neighbours=Neighbours.REPLACE_ONE,
-        ledger=ledger,
-        play=Cost(5 * unit),
-        certify=unit,
-        label="law",
-    )
+    meter = meter_on(rows, schema, play=Cost(5 * unit), certify=unit)
     player = WeightedQueries(meter, [part], unit=unit, draws=draws, rng=np.random.default_rng(0))
     model = Growing(schema)
     free = player.point(model)
@@ -436,7 +420,8 @@ def test_the_manifest_says_what_the_rule_came_to(name: str) -> None:
         and played["solves"] > 0
         and played["failed_solves"] == 0
     )
-    assert made.manifest["mechanism"]["parameters"]["rounds"] is None
+    parameters = made.manifest["mechanism"]["parameters"]
+    assert all(parameters[word] == played[word] for word in ("rounds", "samples"))
 
 
 def test_the_rule_is_public_and_grows_with_the_budget() -> None:

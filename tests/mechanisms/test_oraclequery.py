@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import understudy as us
+from support.meters import play_on
 from understudy.checks import SMALL, check_mechanism, small_table
 from understudy.counting.tally import CodedRows
 from understudy.errors import NotSupported, ParameterError
@@ -31,7 +32,6 @@ from understudy.privacy.noise.samplers import Noise
 from understudy.queries.base import Neighbours
 from understudy.queries.lattice import AllConjunctions
 from understudy.queries.symmetric import Literal
-from understudy.runtime.watching import NoWatcher
 from understudy.schema import Schema
 from understudy.sources.memory import MemorySource
 
@@ -59,18 +59,9 @@ def play(
         schema=schema, workload=us.Workload.parse(work, schema), neighbours=Neighbours.REPLACE_ONE
     )
     mechanism = OracleQuery(**settings)
-    mechanism.check(brief)
-    source, ledger = MemorySource(table, schema), ProcessLedger()
-    meter = Meter(
-        source,
-        neighbours=brief.neighbours,
-        ledger=ledger,
-        play=Cost(rho),
-        certify=rho,
-        label="test",
-        noise=noise,
-    )
-    return mechanism.play(brief, meter, np.random.default_rng(0), NoWatcher()), meter
+    source = MemorySource(table, schema)
+    played, meter, _ = play_on(source, mechanism, brief, rho, len(table), noise=noise)
+    return played, meter
 
 
 def error(played: Played, table: np.ndarray, schema: Schema) -> float:
@@ -217,9 +208,7 @@ def test_both_optima_point_at_what_is_most_wrong() -> None:
     table = skewed(1000)
     settings = {
         "neighbours": Neighbours.REPLACE_ONE,
-        "ledger": ProcessLedger(),
         "certify": Fraction(0),
-        "label": "test",
     }
     meter = Meter(MemorySource(table, BITS), play=Cost(Fraction(10**9)), **settings)
     coins = Records(BITS, np.array(list(product((0, 1), repeat=8)), np.int32))

@@ -46,7 +46,6 @@ from understudy.privacy import (
     FileLedger,
     Meter,
     Mistakes,
-    ProcessLedger,
     SoftArgmin,
 )
 from understudy.privacy.accounting.accountant import Cost, total_cost
@@ -85,10 +84,8 @@ def meter_on(
 ) -> Meter:
     given = {
         "neighbours": Neighbours.REPLACE_ONE,
-        "ledger": ProcessLedger(),
         "play": LARGE,
         "certify": Fraction(0),
-        "label": "law",
         "trusts": (Adversary, Recorder, TwoQueries),
         **settings,
     }

@@ -17,13 +17,14 @@ from scipy import integrate, optimize, special, stats
 import understudy as us
 from privacy.test_meter import ADD, BASE, REPLACE, TINY, Silence, Tripwire
 from support.bundles import unsound
+from support.meters import decided
 from understudy.audit.distributions import gaussian_pmf
 from understudy.checks import BASKET, SMALL, small_table, source_kinds
 from understudy.counting.tally import CodedRows
 from understudy.errors import BudgetRefused, NotSupported, ParameterError, WorkloadError
 from understudy.mechanisms.base import Brief
 from understudy.mechanisms.papers.gan_logistic import GanLogistic
-from understudy.privacy import Budget, Discriminate, Discriminator, Meter, ProcessLedger
+from understudy.privacy import Budget, Discriminate, Discriminator, Meter
 from understudy.privacy import logistic as room
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import ORDERS, Cost, total_cost
@@ -65,9 +66,7 @@ def meter_on(
 ) -> Meter:
     settings = {
         "neighbours": REPLACE,
-        "ledger": ProcessLedger(),
         "certify": Fraction(1),
-        "label": "test",
         **how,
     }
     return Meter(MemorySource(rows, schema), play=play, noise=noise, **settings)
@@ -503,10 +502,8 @@ def test_a_discriminator_is_charged_before_anybody_looks() -> None:
     meter = Meter(
         source,
         neighbours=REPLACE,
-        ledger=ProcessLedger(),
         play=LARGE,
         certify=Fraction(1),
-        label="t",
     )
     source.meter = meter
     found = asked(meter)
@@ -609,20 +606,21 @@ def test_the_budget_settles_what_is_not_given_and_is_never_passed() -> None:
         Budget.zcdp("0.01"),
     ):
         rho = budget.rho * Fraction(19, 20)
-        settled, cost = GanLogistic(rounds=3).settled(brief, budget, rho, 600)
-        assert isinstance(settled, GanLogistic) and None not in (settled.ridge, settled.sigma)
-        counted = cost.in_rho(budget)
+        made = decided(GanLogistic(rounds=3), brief, rho, 600, budget)
+        assert None not in made.numbers.values() and {"ridge", "sigma"} <= made.numbers.keys()
+        counted = made.cost.in_rho(budget)
         assert counted is not None and 0.9 * rho < counted <= rho
-        again, same = settled.settled(brief, budget, rho, 600)
-        assert again == settled and same == cost
+        again = decided(GanLogistic(**made.numbers), brief, rho, 600, budget)
+        assert again.numbers == made.numbers and again.cost == made.cost
         with pytest.raises(ParameterError, match="cost more than there is"):
-            GanLogistic(sigma=1).settled(brief, budget, rho, 600)
+            decided(GanLogistic(sigma=1), brief, rho, 600, budget)
         with pytest.raises(ParameterError, match="cost more than there is"):
-            GanLogistic(ridge=1e-3).settled(brief, Budget.zcdp("0.001"), Fraction(1, 1000), 600)
+            decided(GanLogistic(ridge=1e-3), brief, Fraction(1, 1000), 600)
 
 
-def test_a_release_is_charged_as_settled_saved_and_verified(tmp_path: Any) -> None:
-    settings = {"rounds": 2, "steps": 3}
+def test_a_release_is_charged_as_decided_saved_and_verified(tmp_path: Any) -> None:
+    # an exact number, as the command line gives it, is read back by who verifies
+    settings = {"rounds": 2, "steps": 3, "push": Fraction(1, 2)}
     made = us.release(
         small_table(),
         schema=SMALL,

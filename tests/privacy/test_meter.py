@@ -38,7 +38,6 @@ from understudy.privacy import (
     Measurement,
     Meter,
     Mistakes,
-    ProcessLedger,
     ReleaseTotal,
     Resample,
     Residuals,
@@ -47,7 +46,7 @@ from understudy.privacy import (
     SoftArgmin,
 )
 from understudy.privacy.accounting import events as ev
-from understudy.privacy.accounting.accountant import ORDERS, Cost, cost_of, total_cost
+from understudy.privacy.accounting.accountant import Cost, cost_of, total_cost
 from understudy.privacy.certificate import certificate
 from understudy.privacy.looking import public_rows
 from understudy.privacy.noise.exponential import ScoreTable
@@ -84,10 +83,8 @@ def meter_on(
     return Meter(
         source,
         neighbours=neighbours,
-        ledger=ProcessLedger(),
         play=Cost(Fraction(rho)),
         certify=certify,
-        label="test",
         noise=noise,
     )
 
@@ -470,9 +467,8 @@ def tripwired(
     settings: dict[str, Any] = {
         "play": play or Cost(Fraction(1)),
         "certify": Fraction(1),
-        "label": "t",
     }
-    source.meter = meter = Meter(source, neighbours=neighbours, ledger=ProcessLedger(), **settings)
+    source.meter = meter = Meter(source, neighbours=neighbours, **settings)
     return meter, source
 
 
@@ -672,44 +668,6 @@ def test_no_two_numbers_share_their_noise() -> None:
     assert len(set(chosen)) == 4, "each draw is one of its own"
 
 
-@pytest.mark.parametrize("relation", [REPLACE, ADD])
-def test_what_is_reserved_covers_every_part_of_the_allowance(relation: Neighbours) -> None:
-    """rho, delta and the curve, with the share of the certificate, under the relation that is
-    meant, though it is given as plain text.
-    """
-    told: list[tuple[Cost, Any]] = []
-
-    class Listens(ProcessLedger):
-        def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> None:
-            told.append((total_cost(events), neighbours))
-
-    curve = tuple(Fraction(i + 1, 10) for i in range(len(ORDERS)))
-    for play in (
-        Cost(Fraction(1)),
-        Cost(Fraction(1), delta=Fraction(1, 9)),
-        Cost(Fraction(1), curve, curve_rho=Fraction(3)),
-        Cost(Fraction(0), curve, Fraction(1, 9), Fraction(3)),
-    ):
-        named: Any = str(relation)
-        meter = Meter(
-            MemorySource(BASE, TINY),
-            neighbours=named,
-            ledger=Listens(),
-            play=play,
-            certify=Fraction(1, 4),
-            label="t",
-        )
-        whole, neighbours = told[-1]
-        assert (
-            whole == play + Cost(Fraction(1, 4))
-            and neighbours is relation
-            and meter.neighbours is relation
-        )
-        if relation is ADD:
-            with pytest.raises(ParameterError, match="private"):
-                _ = meter.rows
-
-
 def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
     part, wide = Marginal.of(TINY, ["x"]), Marginal((0, 1), (5000, 5000))
     refusals = [
@@ -881,25 +839,6 @@ def test_several_measurements_are_charged_together_and_looked_at_once() -> None:
     assert len(meter.events) == 2
 
 
-def test_the_ledger_is_charged_before_the_meter_exists() -> None:
-    class Refuses(ProcessLedger):
-        def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> None:
-            raise BudgetRefused("no")
-
-    source = Tripwire(BASE, TINY)
-    source.looked = []
-    with pytest.raises(BudgetRefused):
-        Meter(
-            source,
-            neighbours=REPLACE,
-            ledger=Refuses(),
-            play=Cost(Fraction(1)),
-            certify=Fraction(1),
-            label="t",
-        )
-    assert source.looked == []
-
-
 def test_a_mechanism_cannot_spend_the_certificate() -> None:
     meter = meter_on(BASE, certify=Fraction(5))
     with pytest.raises(BudgetRefused, match="left"):
@@ -956,10 +895,8 @@ def test_a_relation_written_as_text_is_the_relation() -> None:
     meter = Meter(
         MemorySource(BASE, TINY),
         neighbours=written,
-        ledger=ProcessLedger(),
         play=Cost(Fraction(1)),
         certify=Fraction(1),
-        label="t",
     )
     assert meter.neighbours is REPLACE
 
@@ -983,10 +920,8 @@ def test_whatever_breaks_while_looking_becomes_one_fixed_sentence() -> None:
         meter = Meter(
             source,
             neighbours=REPLACE,
-            ledger=ProcessLedger(),
             play=laws.RICH,
             certify=Fraction(1),
-            label="t",
         )
         with pytest.raises(SourceError) as caught:
             verb(meter)
@@ -1012,10 +947,8 @@ def test_whatever_breaks_while_counting_rows_becomes_the_same_sentence() -> None
         meter = Meter(
             Breaks(BASE, TINY),
             neighbours=REPLACE,
-            ledger=ProcessLedger(),
             play=Cost(Fraction(1)),
             certify=Fraction(1),
-            label="t",
         )
         with pytest.raises(SourceError, match="could not be read to the end") as caught:
             verb(meter)

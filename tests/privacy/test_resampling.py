@@ -14,6 +14,7 @@ import pytest
 
 import understudy as us
 from support.bundles import unsound
+from support.meters import decided
 from understudy.audit.branches import law
 from understudy.audit.distributions import renyi
 from understudy.checks import SMALL, small_table
@@ -23,7 +24,7 @@ from understudy.game.players.choosing import gamma_after
 from understudy.mechanisms.base import Brief, Mechanism
 from understudy.mechanisms.papers.dqrs import DQRS
 from understudy.mechanisms.papers.dualquery import DualQuery
-from understudy.privacy import Budget, Choice, Meter, ProcessLedger, ReleaseTotal, Resample
+from understudy.privacy import Budget, Choice, Meter, ReleaseTotal, Resample
 from understudy.privacy.accounting.accountant import ORDERS, Cost, order_of, total_cost
 from understudy.privacy.accounting.events import RenyiCurve
 from understudy.privacy.resampling import milestone, resampling, slot_cost, slot_rho
@@ -51,15 +52,14 @@ def transcript(mechanism: Mechanism, rows: np.ndarray, seed: int) -> tuple[dict[
 
     def run(noise: Any) -> Any:
         settings = {
-            "ledger": ProcessLedger(),
             "play": LARGE,
             "certify": Fraction(1),
-            "label": "law",
         }
         meter = Meter(
             MemorySource(rows, TINY), neighbours=Neighbours.REPLACE_ONE, noise=noise, **settings
         )
-        played = mechanism.play(brief, meter, np.random.default_rng(seed), NoWatcher())
+        decision = decided(mechanism, brief, LARGE.rho, len(rows))
+        played = mechanism.play(decision, meter, np.random.default_rng(seed), NoWatcher())
         charged.append(total_cost(meter.events))
         return tuple((c.index, c.sign) for c in played.findings if isinstance(c, Choice))
 
@@ -70,7 +70,7 @@ def transcript(mechanism: Mechanism, rows: np.ndarray, seed: int) -> tuple[dict[
 
 def dualquery(samples: int, step: float) -> DualQuery:
     class ThreeRounds(DualQuery):
-        def _plan(self, rho: Fraction, rows: int, brief: Brief) -> tuple[int, int, Fraction]:
+        def _rounds(self, rho: Fraction, rows: int, brief: Brief) -> tuple[int, int, Fraction]:
             return 3, samples, samples * Fraction(step) ** 2 / (2 * rows**2)
 
     return ThreeRounds(oracle="brute")
@@ -155,10 +155,8 @@ def test_slots_are_kept_or_replaced_each_by_itself() -> None:
     def law_of(held: list[tuple[Choice, bool]]) -> dict[Any, float]:
         def run(noise: Any) -> Any:
             settings = {
-                "ledger": ProcessLedger(),
                 "play": LARGE,
                 "certify": Fraction(1),
-                "label": "law",
             }
             meter = Meter(
                 MemorySource(ROWS, TINY), neighbours=Neighbours.REPLACE_ONE, noise=noise, **settings
@@ -256,10 +254,8 @@ def meter_of(play: Cost = LARGE, neighbours: Neighbours = Neighbours.REPLACE_ONE
     return Meter(
         MemorySource(small_table(), SMALL),
         neighbours=neighbours,
-        ledger=ProcessLedger(),
         play=play,
         certify=Fraction(1),
-        label="t",
     )
 
 
@@ -325,18 +321,14 @@ def test_the_budget_settles_what_is_not_given_and_is_never_passed() -> None:
     ):
         rho = budget.rho * Fraction(19, 20)
         for given in ({}, {"rounds": 30}, {"step": 0.2}, {"rounds": 20, "samples": 2}):
-            settled, cost = DQRS(**given).settled(brief, budget, rho, 600)
-            assert isinstance(settled, DQRS) and None not in (
-                settled.rounds,
-                settled.samples,
-                settled.step,
-            )
-            counted = cost.in_rho(budget)
+            made = decided(DQRS(**given), brief, rho, 600, budget)
+            assert given.items() <= made.numbers.items() and None not in made.numbers.values()
+            counted = made.cost.in_rho(budget)
             assert counted is not None and 0.5 * rho < counted <= rho
-            again, same = settled.settled(brief, budget, rho, 600)
-            assert again == settled and same == cost
+            again = decided(DQRS(**made.numbers), brief, rho, 600, budget)
+            assert again.numbers == made.numbers and again.cost == made.cost
         with pytest.raises(ParameterError, match="cost more"):
-            DQRS(rounds=1000, step=1.0, samples=50).settled(brief, budget, rho, 600)
+            decided(DQRS(rounds=1000, step=1.0, samples=50), brief, rho, 600, budget)
 
 
 def test_a_release_by_dqrs_keeps_a_limit_that_equals_its_promise(tmp_path: Any) -> None:
@@ -431,8 +423,8 @@ def test_the_epsilon_that_is_shown_never_exceeds_a_promise_that_was_kept() -> No
     )
     for epsilon in ("0.0005", "0.005", "1"):
         budget = Budget.of(epsilon=epsilon, delta="1e-10")
-        _, cost = DQRS(samples=2).settled(brief, budget, budget.rho * Fraction(19, 20), 100_000)
-        whole = cost + Cost(budget.rho / 20)
+        rho = budget.rho * Fraction(19, 20)
+        whole = decided(DQRS(samples=2), brief, rho, 100_000, budget).cost + Cost(budget.rho / 20)
         shown = whole.epsilon_at(Fraction(1, 10**10))
         assert (
             whole.fits(budget)

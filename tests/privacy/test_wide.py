@@ -17,7 +17,7 @@ from scipy import stats
 
 from understudy.audit.distributions import gaussian_pmf
 from understudy.counting.tally import DENSE_CELLS, CodedRows, Counts
-from understudy.privacy import Measure, Meter, ProcessLedger
+from understudy.privacy import Measure, Meter
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import Cost
 from understudy.privacy.noise import binomial as binomial_module
@@ -334,7 +334,7 @@ def test_the_threshold_is_the_smallest_and_far_enough_out() -> None:
 def meter_on(rows: np.ndarray, schema: Schema) -> Meter:
     return Meter(
         MemorySource(rows, schema),
-        neighbours=Neighbours.REPLACE_ONE, ledger=ProcessLedger(), play=Cost(Fraction(10)), certify=Fraction(1), label="t",
+        neighbours=Neighbours.REPLACE_ONE, play=Cost(Fraction(10)), certify=Fraction(1),
     )  # fmt: skip
 
 

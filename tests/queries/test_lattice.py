@@ -5,6 +5,7 @@ workload.
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 import understudy as us
 from support.bundles import unsound
+from support.meters import decided
 from understudy.checks import SMALL, small_table
 from understudy.counting.tally import CodedRows
 from understudy.errors import NotSupported, SchemaError, WorkloadError
@@ -249,5 +251,5 @@ def test_arp_goes_by_rounds_where_no_table_is_small_enough_to_be_measured_at_onc
     work: Workload,
 ) -> None:
     brief = Brief(schema=work.schema, workload=work, neighbours=Neighbours.REPLACE_ONE)
-    assert Arp().is_adaptive(brief, us.Budget.zcdp(1).rho, 10**6)
+    assert decided(Arp(), brief, Fraction(1), 10**6).numbers["adaptive"]
     assert not any(isinstance(part, AllConjunctions) for part in single_queries(brief))

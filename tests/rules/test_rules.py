@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from understudy.errors import NotSupported, ParameterError
-from understudy.learning.learn import rule_class
 from understudy.oracles import child
 from understudy.privacy.learners import Points, Rule, Tilted, certified, is_small
 from understudy.rules.base import RuleClass
 from understudy.rules.certifiers import Counted, Cpsat, Listing
+from understudy.rules.classes import rule_class
 from understudy.rules.conjunctions import Conjunctions, Disjunctions
 from understudy.rules.counting import counting_of, patterns, small_class
 from understudy.rules.halfspaces import Halfspaces

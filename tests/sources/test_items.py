@@ -532,7 +532,7 @@ def test_a_forged_number_of_rows_is_a_sentence(made: us.Release, rows: Any, tmp_
 
 
 def test_wide_tables_get_fewer_rows_by_a_public_rule() -> None:
-    from understudy.api.release import MOST_CODES, most_rows
+    from understudy.api.request import MOST_CODES, most_rows
 
     assert most_rows(us.Schema.items(512_000)) == MOST_CODES // 512_000 == 524
     with pytest.raises(us.ParameterError, match="from 1 to 524"):

@@ -22,10 +22,10 @@ from types import FrameType
 from typing import Any
 
 import understudy as us
-from understudy.api.session import Booked
 from understudy.bundle import release as bundle
 from understudy.checks import SMALL
 from understudy.privacy.ledger import chain, ledger, locking, registry, table_ledger
+from understudy.privacy.ledger.table_ledger import TableLedger
 from understudy.privacy.meter import Meter
 
 FILES = (
@@ -71,7 +71,7 @@ def one_release(table: str, ledger: str, folder: str, say: Callable[[bytes], obj
 
 
 def tell_what_happens() -> None:
-    reserve, look = Booked.reserve, Meter._look
+    reserve, look = TableLedger.reserve, Meter._look
 
     def reserved(self: Any, *args: Any) -> int:
         number = reserve(self, *args)
@@ -82,7 +82,7 @@ def tell_what_happens() -> None:
         say(b"L")
         return look(self, *args)
 
-    Booked.reserve = reserved  # type: ignore[method-assign]
+    TableLedger.reserve = reserved  # type: ignore[method-assign]
     Meter._look = looked  # type: ignore[method-assign]
 
 

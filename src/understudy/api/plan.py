@@ -6,27 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from understudy.api import effort
-from understudy.api.release import (
-    CERTIFICATE_SHARE,
-    TOTAL_SHARE,
-    as_mechanism,
-    as_neighbours,
-    as_schema,
-    as_workload,
-    check_whole_number,
-    default_delta,
-    most_rows,
-)
+from understudy.api.request import Request, as_whole_number, most_rows
 from understudy.errors import ParameterError
-from understudy.mechanisms.base import Brief, Mechanism
-from understudy.privacy import Budget
-from understudy.privacy.accounting.budget import exact, exact_epsilon
-from understudy.queries.base import Neighbours
+from understudy.mechanisms.base import Mechanism
 from understudy.queries.workload import Workload
 from understudy.schema import Schema
 
@@ -43,6 +29,8 @@ class Plan:
 
     Attributes:
         mechanism: the mechanism's name; ``why`` it was chosen; ``how`` it will go about it.
+        parameters: its parameters, as given or as its public rule decides them for so many rows,
+            and what else the rule comes to; the release's manifest has the same.
         rho: the budget that epsilon and delta allow.
         noise: standard deviation of one measured count, as a share of the rows; None when it cannot
             be said.
@@ -55,6 +43,7 @@ class Plan:
     mechanism: str
     why: str
     how: str
+    parameters: Mapping[str, bool | int | float | str | None]
     rho: float
     delta: float
     queries: int
@@ -84,46 +73,41 @@ def plan(
         >>> made.mechanism, made.warnings
         ('arp', ())
     """
-    described = as_schema(schema)
-    work, relation = as_workload(workload, described), as_neighbours(neighbours)
-    if rows is None:
+    request = Request.of(
+        schema=schema,
+        epsilon=epsilon,
+        delta=delta,
+        workload=workload,
+        mechanism=mechanism,
+        parameters=parameters,
+        neighbours=neighbours,
+    )
+    n = as_whole_number(rows, "rows", 1, MOST_PLANNED)
+    if n is None:
         raise ParameterError(
             "rows says about how many rows the table has: a whole number of at least 1."
         )
-    check_whole_number(rows, "rows", 1, MOST_PLANNED)
-    rows = int(rows)
-    brief = Brief(schema=described, workload=work, neighbours=relation)
-    chosen, why = as_mechanism(mechanism, parameters, brief)
-    chosen.check(brief)
-    budget = Budget.of(
-        epsilon=exact_epsilon(epsilon),
-        delta=default_delta(rows) if delta is None else exact(delta, "delta"),
-    )
-    rho = (
-        budget.rho
-        * (1 - CERTIFICATE_SHARE)
-        * (1 - TOTAL_SHARE if relation is Neighbours.ADD_REMOVE_ONE else 1)
-    )
-    outlook = chosen.outlook(brief, Fraction(rho), rows)
-    noise = None if outlook is None else outlook.sigma / rows
-    released = min(rows, most_rows(described))
+    decision = request.decide(n)
+    work, outlook, budget = request.brief.workload, decision.outlook, decision.means.budget
+    released = min(n, most_rows(request.brief.schema))
     largest = (
         None
         if outlook is None
-        else min(1.0, LARGEST_IN_SIGMAS * outlook.sigma / rows + outlook.unmeasured)
+        else min(1.0, LARGEST_IN_SIGMAS * outlook.sigma / n + outlook.unmeasured)
     )
     return Plan(
-        mechanism=chosen.name,
-        why=why,
-        how="" if outlook is None else outlook.how,
+        mechanism=request.mechanism.name,
+        why=request.why,
+        how=decision.how,
+        parameters={**decision.parameters, **decision.numbers},
         rho=float(budget.rho),
         delta=float(budget.delta or 0),
         queries=work.size,
-        noise=noise,
+        noise=None if outlook is None else outlook.sigma / n,
         largest_error=largest,
-        seconds=None if outlook is None else effort.seconds(work, outlook, rows, released),
-        memory=None if outlook is None else effort.memory(work, outlook, rows, released),
-        warnings=tuple(_warnings(work, rows, largest, chosen.name)),
+        seconds=None if outlook is None else effort.seconds(work, outlook, n, released),
+        memory=None if outlook is None else effort.memory(work, outlook, n, released),
+        warnings=tuple(_warnings(work, n, largest, request.mechanism.name)),
     )
 
 

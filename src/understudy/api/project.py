@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from understudy.api.release import as_schema, check_whole_number, most_rows
+from understudy.api.request import MOST_SEED, as_schema, as_whole_number, most_rows
 from understudy.errors import ParameterError
 from understudy.game.players.rows import ROWS, RowPlayer, check_width
 from understudy.privacy import Measurement
@@ -57,9 +57,9 @@ def project(
     described = as_schema(schema)
     if rows is None or seed is None:
         raise ParameterError("rows and seed must be whole numbers.")
-    check_whole_number(rows, "rows", 1, most_rows(described))
-    check_whole_number(seed, "seed", 0, 2**63 - 1)
-    check_whole_number(people, "people", 1, LARGEST)
+    as_whole_number(rows, "rows", 1, most_rows(described))
+    as_whole_number(seed, "seed", 0, MOST_SEED)
+    as_whole_number(people, "people", 1, LARGEST)
     check_width("project", described)
     if not isinstance(measurements, Iterable) or isinstance(measurements, (str, bytes, Mapping)):
         raise ParameterError(

@@ -1,5 +1,5 @@
-"""``release()``: the one way in. Checks everything, reserves the budget, lets a mechanism play,
-certifies.
+"""``release()``: the one way in. A request is checked, the table opened, what to do decided, the
+budget reserved; a mechanism plays, rows are made and certified.
 """
 
 from __future__ import annotations
@@ -12,67 +12,33 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from understudy.api.session import Booked
+from understudy.api.request import (
+    TOTAL_SHARE,
+    Request,
+    for_certificate,
+    for_play,
+    most_rows,
+    reservation,
+)
+from understudy.api.session import Promise, ledger_for, open_table, reserve
 from understudy.bundle.answers import Answers
 from understudy.bundle.manifest import Manifest, MechanismFacts, RowsFacts
 from understudy.bundle.release import Release
-from understudy.bundle.saving import Need, check_folder, check_memory, check_room
-from understudy.counting.tally import LARGEST_TABLE
-from understudy.errors import (
-    BudgetRefused,
-    LedgerWarning,
-    NotSupported,
-    ParameterError,
-    ReleaseFailed,
-    SchemaError,
-    SourceError,
-    UnderstudyError,
-    Unread,
-    warn,
-)
+from understudy.bundle.saving import Need, check_memory, check_room
 from understudy.game.fitting.mixture import Mixture
 from understudy.game.loop import Model
-from understudy.mechanisms.base import Brief, Mechanism, make
-from understudy.mechanisms.choose import choose
-from understudy.privacy import (
-    Budget,
-    Certify,
-    FileLedger,
-    Measurement,
-    Meter,
-    ProcessLedger,
-    ReleaseTotal,
-    Residual,
-    TableLedger,
-)
-from understudy.privacy.accounting.accountant import Cost
-from understudy.privacy.accounting.budget import exact, exact_epsilon
-from understudy.privacy.ledger.ledger import EARLY, MADE, Ledger, describe_left
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism
+from understudy.privacy import Certify, Measurement, Meter, ReleaseTotal, Residual
+from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.looking import public_rows
 from understudy.privacy.noise.samplers import secure_seed
 from understudy.queries.base import Neighbours
-from understudy.queries.workload import Workload, marginals, query_classes
-from understudy.runtime.paths import as_path
+from understudy.queries.workload import Workload
 from understudy.runtime.progress import watched
 from understudy.runtime.watching import Watcher
 from understudy.schema import Schema
-from understudy.sources import Source, open_source
 
-CERTIFICATE_SHARE = Fraction(1, 20)  # of rho, for the certificate
-TOTAL_SHARE = Fraction(1, 50)  # of rho, for the number of rows when it is private
-MOST_ROWS = 100_000_000
-MOST_CODES = 2**28  # synthetic rows x columns: one gigabyte
 FEWEST_MADE = 1000  # rows, when memory runs out for more
-OUT_OF_MEMORY = (
-    "Memory ran out while the release was made, and what was measured is lost with it; "
-    "ask for fewer rows or fewer marginals, or use a larger machine."
-)
-NO_LEDGER = (
-    "This table is in memory and no ledger was given, so nothing remembers what is spent on it:"
-    " several releases add up, and nobody counts. Give ledger='people.ledger.jsonl', or a file of"
-    " your choice, whenever these people are in the table. This is said once."
-)
-FEWEST_ROWS_FOR_DEFAULT = 32  # below this, delta = 1/n^2 is above 0.001
 
 
 def release(
@@ -133,146 +99,86 @@ def release(
         (500, 0.95)
     """
     with watched(progress, watcher) as seen:
-        return _release(
-            table,
-            schema,
-            epsilon,
-            delta,
-            workload,
-            mechanism,
-            parameters,
-            rows,
-            neighbours,
-            ledger,
-            seed,
-            seen,
-            out,
+        request = Request.of(
+            schema=schema,
+            epsilon=epsilon,
+            delta=delta,
+            workload=workload,
+            mechanism=mechanism,
+            parameters=parameters,
+            rows=rows,
+            neighbours=neighbours,
+            ledger=ledger,
+            seed=seed,
+            out=out,
         )
+        return _release(table, request, seen)
 
 
-def _release(
-    table: Any,
-    schema: Schema | Mapping[str, Any] | str | Path,
-    epsilon: Any,
-    delta: Any,
-    workload: Workload | str | None,
-    mechanism: str | Mechanism,
-    parameters: Mapping[str, Any] | None,
-    rows: int | None,
-    neighbours: str,
-    ledger: str | Path | Ledger | None,
-    seed: int | None,
-    watcher: Watcher,
-    out: str | Path | None,
-) -> Release:
-    schema = as_schema(schema)
-    work = as_workload(workload, schema)
-    relation = as_neighbours(neighbours)
-    check_whole_number(rows, "rows", 1, most_rows(schema))
-    check_whole_number(seed, "seed", 0, 2**63 - 1)
-    promised = exact_epsilon(epsilon)
-    brief = Brief(schema=schema, workload=work, neighbours=relation)
-    chosen, reason = as_mechanism(mechanism, parameters, brief)
-    if relation not in chosen.relations:
-        raise NotSupported(
-            f"{chosen.name} is proved private under {' or '.join(chosen.relations)} only; name"
-            " another mechanism or relation."
-        )
-    chosen.check(brief)
-    source = open_source(table, schema)
-    book = Booked(ledger_for(ledger, source))
-    say_unread(source)
+def _release(table: Any, request: Request, watcher: Watcher) -> Release:
+    brief = request.brief
+    source = open_table(table, brief.schema)
+    ledger = ledger_for(request.ledger, source)
     n = None
-    if relation is Neighbours.REPLACE_ONE:
+    if brief.neighbours is Neighbours.REPLACE_ONE:
         watcher.stage("counting rows", 1)
         n = public_rows(source)
-    budget = Budget.of(epsilon=promised, delta=_delta(delta, n))
-    rng = np.random.default_rng(secure_seed() if seed is None else seed)
-    for_certificate = budget.rho * CERTIFICATE_SHARE
-    chosen, allowed = chosen.settled(brief, budget, budget.rho - for_certificate, n)
-    if not (allowed + Cost(for_certificate)).fits(budget):
-        raise ParameterError(
-            f"The mechanism {chosen.name} asks for more than the promised epsilon and delta allow."
-        )
-
-    # Of a private number of rows nothing is known here, nor of what they take.
-    need = Need.of(work, rows or min(n or 1, most_rows(schema)), chosen.model_numbers(brief))
-    check_memory(need)
-    if out is not None:
-        check_folder(as_path(out, "the release's folder"))
-        check_room(as_path(out, "the release's folder"), need)
-
-    made, failure, meter = None, "", None
-    try:
-        meter = Meter(
-            source,
-            neighbours=relation,
-            ledger=book,
-            play=allowed,
-            certify=for_certificate,
-            label=f"{chosen.name}, epsilon {float(promised):.6g}",
-        )
-        # From here on the budget is spent, whatever happens.
-        made = _play(meter, brief, chosen, budget, rows, rng, watcher, reason, book.where, seed)
-        book.ended(MADE)
-    except BaseException as problem:
-        if not book.begun:  # refused, and nothing was charged
-            if isinstance(problem, BudgetRefused):
-                raise _with_what_fits(problem, allowed, budget) from None
-            raise
-        book.ended(EARLY)
-        if not isinstance(problem, Exception):  # interrupted
-            problem.add_note(book.in_words("The release", promised, budget.delta))
-            raise
-        # Our own sentences are safe to repeat; a foreign message might quote a cell.
-        failure = (
-            str(problem)
-            if isinstance(problem, UnderstudyError)
-            else "Something unexpected went wrong."
-        )
-        failure = OUT_OF_MEMORY if isinstance(problem, MemoryError) else failure
-    finally:
-        if meter is not None:
-            meter.close()
-    if made is None:
-        raise ReleaseFailed(
-            f"{failure} The release had begun, so its whole budget counts as spent."
-        )
-    return made
-
-
-def _with_what_fits(refusal: BudgetRefused, asked: Cost, budget: Budget) -> BudgetRefused:
-    """A refusal that says what would be granted at this release's own delta; a curve counts
-    otherwise at every epsilon.
-    """
-    if not refusal.left or asked.curve is not None or asked.delta or budget.delta is None:
-        return refusal
-    more = (
-        f"At most {describe_left(refusal.left, budget.delta)}, which is this release's, would be"
-        " granted."
+    decision = request.decide(n)
+    _check_space(request, decision, n)
+    budget = decision.means.budget
+    promise = Promise(
+        what="The release",
+        label=f"{request.mechanism.name}, epsilon {float(request.epsilon):.6g}",
+        epsilon=request.epsilon,
+        delta=budget.delta,
     )
-    return BudgetRefused(f"{refusal} {more}", left=refusal.left)
+    with reserve(
+        ledger,
+        source,
+        promise,
+        neighbours=brief.neighbours,
+        play=reservation(decision, for_play(budget)),
+        certify=for_certificate(budget),
+    ) as meter:
+        return _play(meter, request, decision, watcher, ledger.where)
+
+
+def _check_space(request: Request, decision: Decision, n: int | None) -> None:
+    """Refuse what clearly fits neither memory nor disk. Of a private number of rows nothing is
+    known here, nor of what they take.
+    """
+    brief = request.brief
+    rows = request.rows or min(n or 1, most_rows(brief.schema))
+    need = Need.of(brief.workload, rows, decision.model_numbers)
+    check_memory(need)
+    if request.out is not None:
+        check_room(request.out, need)
+
+
+def count_and_decide(
+    meter: Meter, mechanism: Mechanism, decision: Decision
+) -> tuple[list[Measurement], Decision]:
+    """COUNT the rows where their number is private, and decide again with what was released;
+    elsewhere the decision stands.
+    """
+    brief, budget = decision.brief, decision.means.budget
+    if brief.neighbours is Neighbours.REPLACE_ONE:
+        return [], decision
+    total = meter.ask(ReleaseTotal(rho=meter.left * TOTAL_SHARE))
+    means = Means(budget=budget, rho=meter.left, rows=meter.rows, rows_sigma=meter.rows_sigma)
+    return [total], mechanism.decide(brief, means)
 
 
 def _play(
-    meter: Meter,
-    brief: Brief,
-    mechanism: Mechanism,
-    budget: Budget,
-    rows: int | None,
-    rng: np.random.Generator,
-    watcher: Watcher,
-    why: str,
-    ledger: str,
-    seed: int | None,
+    meter: Meter, request: Request, decision: Decision, watcher: Watcher, ledger: str
 ) -> Release:
     """COUNT (if n is private), PLAY, make ROWS, CERTIFY."""
-    total: list[Measurement] = []
-    if brief.neighbours is Neighbours.ADD_REMOVE_ONE:
-        total.append(meter.ask(ReleaseTotal(rho=meter.left * TOTAL_SHARE)))
-    played = mechanism.play(brief, meter, rng, watcher)
+    brief = request.brief
+    rng = np.random.default_rng(secure_seed() if request.seed is None else request.seed)
+    total, decision = count_and_decide(meter, request.mechanism, decision)
+    played = request.mechanism.play(decision, meter, rng, watcher)
     watcher.stage("making rows", 1)
-    wanted = rows or min(meter.rows, most_rows(brief.schema))
+    wanted = request.rows or min(meter.rows, most_rows(brief.schema))
     codes, synthetic, answers = _rows_that_fit(played.model, brief, wanted, rng)
     watcher.step()
     watcher.stage("certifying", 1)
@@ -288,18 +194,18 @@ def _play(
     )
     facts = Manifest.of(
         brief.workload,
-        MechanismFacts.of(mechanism, {**played.facts, **fewer}, why),
+        MechanismFacts.of(request.mechanism, decision, {**played.facts, **fewer}, request.why),
         neighbours=brief.neighbours,
         rows=RowsFacts(
             count=meter.rows, public=not total, sigma=total[0].sigma if total else Fraction(0)
         ),
         synthetic_rows=len(codes),
-        budget=budget,
+        budget=decision.means.budget,
         events=meter.events,
         measurements=measurements,
         certificate=certificate,
         ledger=ledger,
-        seed=seed,
+        seed=request.seed,
     )
     model = played.model if isinstance(played.model, Mixture) else None
     return Release(brief.schema, brief.workload, codes, synthetic, measurements, facts, model)
@@ -321,165 +227,6 @@ def _rows_that_fit(
         count = max(FEWEST_MADE, count // 8)  # out here, where what was made so far is let go
 
 
-# ---------------------------------------------------------------------- checking the request
-
-
-def as_schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
-    if isinstance(given, Schema):
-        schema = given
-    elif isinstance(given, Mapping):
-        schema = Schema.from_dict(given)
-    elif isinstance(given, (str, Path)):
-        schema = Schema.load(given)
-    else:
-        raise ParameterError("schema must be a Schema, a mapping, or the path of a schema file.")
-    try:
-        schema.digest  # noqa: B018 (kept; a schema that cannot be written must be refused before a budget is spent on it)
-    except UnicodeEncodeError:
-        raise SchemaError(
-            "The schema holds text that cannot be written as UTF-8; change that name or category."
-        ) from None
-    if not schema.reads_back:
-        raise SchemaError(
-            "The schema has a column whose bins cannot be written to a file; make it with"
-            " Schema.from_dict."
-        )
-    return schema
-
-
-def as_workload(given: Workload | str | None, schema: Schema) -> Workload:
-    if given is None:
-        work = marginals(schema, k=min(2, len(schema)))
-    elif isinstance(given, str):
-        work = Workload.parse(given, schema)
-    elif isinstance(given, Workload):
-        work = given
-    else:
-        raise ParameterError(
-            "workload must be a Workload, a text such as '3-way:64@7', or the path of a workload"
-            " file."
-        )
-    if work.schema != schema:
-        raise ParameterError("The workload is written for another schema than the table's.")
-    known = query_classes()
-    for part in work:
-        if known.get(part.kind) is not type(part):
-            raise NotSupported(
-                f"Queries of the kind {part.kind} could be asked but not read back from the"
-                " release; put their class into queries/ or announce it by an entry point"
-                " (docs/queries.md)."
-            )
-    widest = max(part.size for part in work)
-    if widest > LARGEST_TABLE:
-        raise NotSupported(
-            f"The workload has a marginal of {widest:,} cells, more than can be numbered; ask for"
-            " fewer columns."
-        )
-    return work
-
-
-def as_neighbours(given: str) -> Neighbours:
-    try:
-        return Neighbours(given)
-    except ValueError:
-        said = f"{given[:40]!r}" if isinstance(given, str) else f"of type {type(given).__name__}"
-        raise ParameterError(
-            f"neighbours is {said}; it must be replace-one or add-remove-one."
-        ) from None
-
-
-def as_mechanism(
-    given: str | Mechanism, parameters: Mapping[str, Any] | None, brief: Brief
-) -> tuple[Mechanism, str]:
-    """(the mechanism as asked for, or the best one for the brief; why)."""
-    if parameters is not None and not isinstance(parameters, Mapping):
-        raise ParameterError("parameters must be a mapping from names to values.")
-    if not isinstance(given, str) or given != "auto":
-        return make(given, dict(parameters or {})), "you asked for it"
-    if parameters:
-        raise ParameterError("Parameters belong to a mechanism; name one instead of auto.")
-    return choose(brief)
-
-
-def ledger_for(given: str | Path | Ledger | None, source: Source) -> Ledger:
-    """The ledger as given, or the one beside a table in files; with those that know its files."""
-    if isinstance(given, (str, Path)):
-        given = FileLedger(as_path(given, "ledger"))
-    elif given is not None and not (
-        callable(getattr(given, "reserve", None)) and isinstance(getattr(given, "where", None), str)
-    ):
-        raise ParameterError("ledger is the path of a file, or a ledger.")
-    if source.origin is not None:
-        return TableLedger(source.origin, source.files, given, say_once)
-    if given is None:
-        say_once(NO_LEDGER)
-        return ProcessLedger()
-    return given
-
-
-def say_once(sentence: str) -> None:
-    """A remark about ledgers, once in the life of a process."""
-    if sentence not in _said:
-        _said.add(sentence)
-        warn(sentence, LedgerWarning)
-
-
-_said: set[str] = set()
-
-
-def _delta(given: Any, n: int | None) -> Fraction:
-    """delta as given, or 1/n^2 when n is public; checked against n only when it is."""
-    if n is None:
-        if given is None:
-            raise ParameterError(
-                "delta is required with add-remove-one, because its default 1/n^2 would reveal the"
-                " private n."
-            )
-        return exact(given, "delta")
-    if n == 0:
-        raise SourceError("The table is empty; there is nothing to release.")
-    if given is None:
-        return default_delta(n)
-    delta = exact(given, "delta")
-    if not 0 < delta < Fraction(1, n):
-        raise ParameterError(
-            f"delta must lie strictly between 0 and 1/n = {1 / n:.3g}; a common choice is 1/n^2."
-        )
-    return delta
-
-
-def default_delta(rows: int) -> Fraction:
-    """1/n^2, which is a promise only when n is not tiny."""
-    if rows < FEWEST_ROWS_FOR_DEFAULT:
-        raise ParameterError(
-            f"A table of fewer than {FEWEST_ROWS_FOR_DEFAULT} rows needs delta to be given: 1/n^2"
-            " would be no promise."
-        )
-    return Fraction(1, rows**2)
-
-
-def check_whole_number(value: Any, name: str, low: int, high: int) -> None:
-    if value is not None and (
-        isinstance(value, bool)
-        or not isinstance(value, (int, np.integer))
-        or not low <= value <= high
-    ):
-        raise ParameterError(f"{name} must be a whole number from {low:,} to {high:,}.")
-
-
-def most_rows(schema: Schema) -> int:
-    """The most synthetic rows of a table: a wide one is released with fewer rows than it has.
-    Public numbers alone decide.
-    """
-    return max(1, min(MOST_ROWS, MOST_CODES // len(schema)))
-
-
 def check_columns(table: Any, schema: Schema) -> None:
     """Raise SourceError unless the table can be opened and has the schema's columns; reads no row."""
-    say_unread(open_source(table, schema))
-
-
-def say_unread(source: Source) -> None:
-    """Warn of columns that are ignored; rooms where cells pass do not talk themselves."""
-    if source.unread:
-        warn(source.unread, Unread)
+    open_table(table, schema)

@@ -1,48 +1,181 @@
-"""One release's page in a ledger: whether its budget was reserved, and how it ended."""
+"""From an open table to a meter: the one place where a budget is reserved, an interrupt is told of
+and an end is written.
+
+    with reserve(ledger, source, ...) as meter:      the whole promise is on the disk before this
+        ...                                          only looks through the meter
+                                                     the end is in the ledger after this
+"""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
+from understudy.errors import (
+    BudgetRefused,
+    LedgerWarning,
+    ReleaseFailed,
+    UnderstudyError,
+    Unread,
+    warn,
+)
+from understudy.privacy import Meter, ProcessLedger, TableLedger
 from understudy.privacy.accounting import events as ev
-from understudy.privacy.ledger.ledger import Ledger
+from understudy.privacy.accounting.accountant import Cost
+from understudy.privacy.ledger.ledger import EARLY, MADE, Ledger, describe_left
 from understudy.queries.base import Neighbours
+from understudy.schema import Schema
+from understudy.sources import Source, open_source
+
+NO_LEDGER = (
+    "This table is in memory and no ledger was given, so nothing remembers what is spent on it:"
+    " several releases add up, and nobody counts. Give ledger='people.ledger.jsonl', or a file of"
+    " your choice, whenever these people are in the table. This is said once."
+)
+OUT_OF_MEMORY = (
+    "Memory ran out while the release was made, and what was measured is lost with it; "
+    "ask for fewer rows or fewer marginals, or use a larger machine."
+)
+_said: set[str] = set()
 
 
-class Booked:
-    """A ledger that remembers the one charge made through it, so that its end can be written beside
-    it and told.
+def open_table(table: Any, schema: Schema) -> Source:
+    """The table, opened; reads no row. Columns that are ignored are told of here: rooms where cells
+    pass do not talk themselves.
+    """
+    source = open_source(table, schema)
+    if source.unread:
+        warn(source.unread, Unread)
+    return source
+
+
+def ledger_for(ledger: Ledger | None, source: Source) -> Ledger:
+    """The ledger as given, or the one beside a table in files; with those that know its files."""
+    if source.origin is not None:
+        return TableLedger(source.origin, source.files, ledger, say_once)
+    if ledger is None:
+        say_once(NO_LEDGER)
+        return ProcessLedger()
+    return ledger
+
+
+def say_once(sentence: str) -> None:
+    """A remark about ledgers, once in the life of a process."""
+    if sentence not in _said:
+        _said.add(sentence)
+        warn(sentence, LedgerWarning)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """What is made of a table, and what it promises: public values, for the ledger and for errors.
+
+    Attributes:
+        what: such as ``The release``, at the start of a sentence.
+        label: a name for the ledger.
+        epsilon: the promise; delta likewise, None or 0 where there is none.
     """
 
-    def __init__(self, book: Ledger) -> None:
-        self._book = book
-        self._number: int | None = None
-        self.begun = False
+    what: str
+    label: str
+    epsilon: Fraction
+    delta: Fraction | None
 
-    @property
-    def where(self) -> str:
-        return self._book.where
-
-    def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> int:
-        self._number = self._book.reserve(label, events, neighbours)
-        self.begun = True
-        return self._number
-
-    def note(self, text: str, charge: int | None = None) -> None:
-        self._book.note(text, charge)
-
-    def ended(self, how: str) -> None:
-        """Write how it ended. The charge is on disk already: a remark that cannot be written
-        changes nothing.
-        """
-        with contextlib.suppress(Exception):
-            self._book.note(how, self._number)
-
-    def in_words(self, what: str, epsilon: Fraction, delta: Fraction | None) -> str:
-        """What was spent, for somebody who interrupted it: public values only."""
-        promise = f"epsilon {float(epsilon):.6g}" + (f", delta {float(delta):.3g}" if delta else "")
+    def spent(self, ledger: Ledger) -> str:
+        """For somebody who interrupted it."""
+        delta = f", delta {float(self.delta):.3g}" if self.delta else ""
         return (
-            f"{what} had begun: its whole budget ({promise}) counts as spent (ledger:"
-            f" {self.where})."
+            f"{self.what} had begun: its whole budget (epsilon {float(self.epsilon):.6g}{delta})"
+            f" counts as spent (ledger: {ledger.where})."
         )
+
+
+@contextlib.contextmanager
+def reserve(
+    ledger: Ledger,
+    source: Source,
+    promise: Promise,
+    *,
+    neighbours: Neighbours,
+    play: Cost,
+    certify: Fraction,
+) -> Iterator[Meter]:
+    """A meter on a table, once all that it may spend is in the ledger, durably.
+
+    From then on the budget is spent, whatever happens. How it ended is written beside the charge;
+    whoever interrupts is told what is spent; and whatever goes wrong becomes ReleaseFailed.
+    """
+    relation = Neighbours(neighbours)  # a plain text compares equal and is not the same
+    try:
+        charge = ledger.reserve(promise.label, reserved(play, certify), relation)
+    except BudgetRefused as refusal:
+        raise _with_what_fits(refusal, play, promise.delta) from None
+    failure: ReleaseFailed | None = None
+    meter = None
+    try:
+        meter = Meter(source, neighbours=relation, play=play, certify=certify)
+        yield meter
+        _write_end(ledger, charge, MADE)
+    except BaseException as problem:
+        _write_end(ledger, charge, EARLY)
+        if not isinstance(problem, Exception):  # interrupted
+            problem.add_note(promise.spent(ledger))
+            raise
+        failure = _failure(problem, promise)
+    finally:
+        if meter is not None:
+            meter.close()
+    if failure is not None:
+        _raise_alone(failure)
+
+
+def reserved(play: Cost, certify: Fraction) -> tuple[ev.Event, ...]:
+    """What a ledger is charged for a play and its certificate."""
+    events: list[ev.Event] = [ev.Reservation(what="release", rho=play.rho + certify)]
+    if play.curve is not None:
+        events.append(ev.RenyiCurve(what="release", curve=play.curve, rho=play.curve_rho))
+    if play.delta:
+        events.append(ev.ApproximateDP(what="release", epsilon=Fraction(0), delta=play.delta))
+    return tuple(events)
+
+
+def _write_end(ledger: Ledger, charge: int, how: str) -> None:
+    """The charge is on disk already: a remark that cannot be written changes nothing."""
+    with contextlib.suppress(Exception):
+        ledger.note(how, charge)
+
+
+def _failure(problem: Exception, promise: Promise) -> ReleaseFailed:
+    """What to say of it. Our own sentences are safe to repeat; a foreign message might quote a
+    cell.
+    """
+    if isinstance(problem, ReleaseFailed):  # says itself that the charge stays
+        return type(problem)(str(problem))
+    said = str(problem) if isinstance(problem, UnderstudyError) else ""
+    said = OUT_OF_MEMORY if isinstance(problem, MemoryError) else said
+    said = said or "Something unexpected went wrong."
+    return ReleaseFailed(f"{said} {promise.what} had begun, so its whole budget counts as spent.")
+
+
+def _raise_alone(failure: ReleaseFailed) -> None:
+    """Raise it without what it comes from, which holds cells; Python would keep that beside it."""
+    try:
+        raise failure
+    except ReleaseFailed:
+        failure.__context__ = None
+        raise
+
+
+def _with_what_fits(refusal: BudgetRefused, asked: Cost, delta: Fraction | None) -> BudgetRefused:
+    """A refusal that says what would be granted at this release's own delta; a curve counts
+    otherwise at every epsilon.
+    """
+    if not refusal.left or asked.curve is not None or asked.delta or not delta:
+        return refusal
+    more = (
+        f"At most {describe_left(refusal.left, delta)}, which is this release's, would be granted."
+    )
+    return BudgetRefused(f"{refusal} {more}", left=refusal.left)

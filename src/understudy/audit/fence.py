@@ -14,8 +14,7 @@ from pathlib import Path
 MAY_IMPORT_SOURCES = {
     "sources/": "the room itself",
     "privacy/": "the meter looks at rows, after charging",
-    "api/release.py": "opens the table and hands it to the meter",
-    "learning/learn.py": "opens the table and hands it to the meter",
+    "api/session.py": "opens the table and hands it to the meter",
     "checks.py": "holds invented tables only",
     "audit/": "holds invented tables only",
 }
@@ -40,13 +39,15 @@ INSIDE_ONLY = {
 # Names that lead to rows or to noise, whatever module they are taken from, and the files that may
 # take them.
 TRUSTED_NAMES = {
-    "Source": ("sources/", "privacy/", "api/release.py", "checks.py"),
-    "open_source": ("sources/", "api/release.py", "learning/learn.py"),
+    "Source": ("sources/", "privacy/", "api/session.py", "checks.py"),
+    "open_source": ("sources/", "api/session.py"),
     "public_rows": ("privacy/", "api/release.py", "learning/learn.py"),
     "Noise": ("privacy/", "audit/"),
 }
 # Every kind of source that the folder holds: its class, by whatever name.
 MAY_NAME_SOURCES = ("sources/", "checks.py", "audit/")
+# Who may make a meter: one that nothing was reserved for charges nobody.
+MAY_METER = ("api/session.py", "audit/", "checks.py")
 # Where raw cells or exact counts pass: nothing here may print, log or warn.
 SILENT = (
     "privacy/",
@@ -188,12 +189,14 @@ def _name_breaches(node: ast.AST, place: str) -> list[str]:
         )
         if called == "print" and place.startswith(SILENT):
             found.append("prints where cells and exact counts pass")
-        if place == "api/release.py" and called in ("count", "scan", "counts"):
+        if place in ("api/release.py", "api/session.py") and called in ("count", "scan", "counts"):
             found.append(f"asks for {called}: only the meter looks")
         if not place.startswith(MAY_TRUST_MORE) and any(w.arg == "trusts" for w in node.keywords):
             found.append("lets in types besides the closed list of those that see exact values")
         if called == "Noise" and not place.startswith(TRUSTED_NAMES["Noise"]):
             found.append("makes its own noise")
+        if called == "Meter" and not place.startswith(MAY_METER):
+            found.append("makes a meter, for which nothing is reserved")
         found.extend(_archive_breaches(node, called))
     return found
 

@@ -37,7 +37,6 @@ from understudy.privacy import (
     Measurement,
     Meter,
     Mistakes,
-    ProcessLedger,
     ReleaseTotal,
     Resample,
     Residuals,
@@ -104,10 +103,8 @@ def meter_on(
     return Meter(
         source,
         neighbours=relation,
-        ledger=ProcessLedger(),
         play=play,
         certify=certify,
-        label="audit",
         noise=noise,
         trusts=trusts,
     )

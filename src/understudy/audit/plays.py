@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from understudy.api.release import CERTIFICATE_SHARE, TOTAL_SHARE
+from understudy.api.release import count_and_decide
+from understudy.api.request import CERTIFICATE_SHARE
 from understudy.bundle.answers import Answers
+from understudy.checks import rehearsal
 from understudy.game.loop import Played
 from understudy.mechanisms.base import Brief, Mechanism, available_mechanisms
-from understudy.privacy import Budget, Certify, Meter, ProcessLedger, ReleaseTotal
+from understudy.privacy import Budget, Certify, Meter
 from understudy.privacy.noise.samplers import Noise
 from understudy.queries.base import Neighbours
 from understudy.queries.workload import Workload
@@ -98,24 +100,20 @@ def release(
 ) -> tuple[Released, Any]:
     """(what was released, the meter as it was watched); the public randomness is that of ``seed``."""
     brief = Brief(schema=schema, workload=workload, neighbours=relation)
-    public = len(rows) if relation is Neighbours.REPLACE_ONE else None
     certify = rho * CERTIFICATE_SHARE
-    subject.mechanism.check(brief)
-    chosen, allowed = subject.mechanism.settled(brief, Budget.zcdp(rho), rho - certify, public)
-    source = source or MemorySource(rows, schema)
-    meter = Meter(
-        source,
-        neighbours=relation,
-        ledger=ProcessLedger(),
-        play=allowed,
+    decision, meter = rehearsal(
+        subject.mechanism,
+        brief,
+        source or MemorySource(rows, schema),
+        Budget.zcdp(rho),
+        rho=rho - certify,
         certify=certify,
-        label="audit",
+        rows=len(rows),
         noise=noise,
     )
     watched, rng = watch(meter), np.random.default_rng(seed)
-    if relation is Neighbours.ADD_REMOVE_ONE:
-        watched.ask(ReleaseTotal(rho=watched.left * TOTAL_SHARE))
-    played = chosen.play(brief, watched, rng, NoWatcher())
+    _, decision = count_and_decide(watched, subject.mechanism, decision)
+    played = subject.mechanism.play(decision, watched, rng, NoWatcher())
     codes = played.model.rows(watched.rows, rng)
     watched.ask(
         Certify(

@@ -25,7 +25,7 @@ from understudy.bundle.entries import (
     versions_of,
 )
 from understudy.errors import BundleError
-from understudy.mechanisms.base import Mechanism
+from understudy.mechanisms.base import Decision, Mechanism
 from understudy.privacy import Budget, Certificate, Measurement, Residual
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import total_cost
@@ -83,13 +83,16 @@ class MechanismFacts:
     why: str
 
     @classmethod
-    def of(cls, mechanism: Mechanism, played: Mapping[str, Any], why: str) -> MechanismFacts:
+    def of(
+        cls, mechanism: Mechanism, decision: Decision, played: Mapping[str, Any], why: str
+    ) -> MechanismFacts:
+        """Of a mechanism that played by this decision."""
         return cls(
             name=mechanism.name,
-            parameters=_named(mechanism.parameters()),
+            parameters=_named(decision.parameters),
             reference=mechanism.reference,
-            conditional_on=mechanism.conditional_on,
-            played=_named(played),
+            conditional_on=decision.condition,
+            played=_named({**decision.numbers, **played}),
             why=why,
         )
 

@@ -26,7 +26,7 @@ from understudy.bundle.report import render_report
 from understudy.counting.tally import CodedRows
 from understudy.errors import BundleError, shown
 from understudy.game.players.measuring import one_way
-from understudy.mechanisms.base import available_mechanisms, make
+from understudy.mechanisms.base import Brief, Means, available_mechanisms, make
 from understudy.privacy import Measurement, Residual
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import Cost, total_cost
@@ -289,9 +289,18 @@ def _not_installed(release: Release) -> str:
 
 def _unkept(release: Release) -> list[int]:
     """The squared sensitivities of what the mechanism of the manifest measures and does not keep."""
-    said = release.facts.mechanism
-    played = make(said.name, dict(said.parameters))
-    return list(played.unkept(release.workload, release.facts.neighbours, release.facts.rows.count))
+    said, facts = release.facts.mechanism, release.facts
+    brief = Brief(schema=release.schema, workload=release.workload, neighbours=facts.neighbours)
+    # its parameters are decided already; with all of the promise there is enough for them
+    means = Means(budget=facts.budget, rho=facts.budget.rho, rows=facts.rows.count)
+    # an exact parameter is written as p/q
+    parameters = {
+        name: ev.written(value)
+        if isinstance(value, str) and ev.RATIONAL.fullmatch(value)
+        else value
+        for name, value in said.parameters.items()
+    }
+    return list(make(said.name, parameters).decide(brief, means).sums_not_kept)
 
 
 def _residuals_are_as_charged(release: Release, neighbours: Neighbours) -> bool:

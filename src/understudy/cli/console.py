@@ -122,6 +122,17 @@ def _to_whoever_listens() -> Iterator[None]:
         yield
 
 
+def in_brief(value: Any) -> str:
+    """A value for people: four digits; the exact one is in --json and in the manifest."""
+    return (
+        f"{value:,}"
+        if isinstance(value, int)
+        else f"{value:.4g}"
+        if isinstance(value, float)
+        else str(value)
+    )
+
+
 def remark(sentence: str) -> None:
     """Say a sentence and go on."""
     err.print(f"Note: {sentence}", style="yellow", highlight=False, markup=False, soft_wrap=True)

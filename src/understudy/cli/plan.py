@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from understudy.api.plan import plan as make_plan
-from understudy.cli.console import out, speaks_plainly
+from understudy.cli.console import in_brief, out, speaks_plainly
 from understudy.cli.options import (
     epsilon_option,
     json_option,
@@ -49,8 +49,9 @@ def plan(as_json: bool, parameters: tuple[str, ...], **options: Any) -> None:
         table.add_row(name, escape(value))
 
     row("mechanism", f"{made.mechanism}: {made.why}")
-    if made.how:
-        row("how", made.how)
+    row("how", made.how)
+    for name, value in made.parameters.items():
+        row(f"  {name}", in_brief(value))
     row("queries", f"{made.queries:,}")
     row("budget", f"rho {made.rho:.4g} (delta {made.delta:.3g})")
     if made.noise is not None and made.largest_error is not None:

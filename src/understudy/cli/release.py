@@ -18,7 +18,7 @@ from understudy.bundle.manifest import MANIFEST_FILE
 from understudy.bundle.release import Release, prepare_folder
 from understudy.bundle.remarks import about_joining, about_small, joins_first
 from understudy.bundle.saving import rescued
-from understudy.cli.console import out, speaks_plainly
+from understudy.cli.console import in_brief, out, speaks_plainly
 from understudy.cli.options import (
     epsilon_option,
     json_option,
@@ -29,9 +29,7 @@ from understudy.cli.options import (
     read_parameters,
 )
 from understudy.errors import ParameterError
-from understudy.queries.workload import Workload
 from understudy.runtime.progress import on_screen
-from understudy.schema import Schema
 
 IN_SENTENCES = ("alpha", "alpha_people", "confidence", "small_groups", "remarks", "joins_first")
 MOST_REMARKS = 12
@@ -73,8 +71,6 @@ def release(
     folder: str,
     as_json: bool,
     data: str,
-    schema: str,
-    workload: str | None,
     parameters: tuple[str, ...],
     **options: Any,
 ) -> None:
@@ -82,17 +78,7 @@ def release(
 
     DATA is a CSV or Parquet file, or a glob in quotes.
     """
-    described = Schema.load(schema)
-    asked = Workload.parse(workload, described) if workload is not None else None
-    release_to(
-        Path(folder),
-        as_json,
-        data,
-        schema=described,
-        workload=asked,
-        parameters=read_parameters(parameters),
-        **options,
-    )
+    release_to(Path(folder), as_json, data, parameters=read_parameters(parameters), **options)
 
 
 def release_to(folder: Path, as_json: bool, data: Any, **options: Any) -> None:
@@ -132,7 +118,7 @@ def release_to(folder: Path, as_json: bool, data: Any, **options: Any) -> None:
     table = Table(show_header=False, box=None)
     for name, value in _summary(made, folder).items():
         if value is not None and name not in IN_SENTENCES:
-            table.add_row(f"[bold]{name.replace('_', ' ')}[/bold]", escape(_brief(value)))
+            table.add_row(f"[bold]{name.replace('_', ' ')}[/bold]", escape(in_brief(value)))
     out.print(table)
     _say(made)
     out.print(
@@ -151,17 +137,6 @@ def _clear(folder: Path, written: Sequence[str], ours: bool) -> None:
             (folder / name).unlink(missing_ok=True)
         if ours:
             folder.rmdir()
-
-
-def _brief(value: Any) -> str:
-    """A value for people: four digits; the exact one is in --json and in the manifest."""
-    return (
-        f"{value:,}"
-        if isinstance(value, int)
-        else f"{value:.4g}"
-        if isinstance(value, float)
-        else str(value)
-    )
 
 
 def _say(made: Release) -> None:

@@ -9,6 +9,7 @@ says how the rule was found).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -22,8 +23,17 @@ from understudy.game.fitting.evidence import with_sums
 from understudy.game.loop import Played, QueryPlayer, play
 from understudy.game.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
 from understudy.game.players.rows import HEAT, RowPlayer, check_width, refits, seconds_a_row
-from understudy.mechanisms.base import Brief, Mechanism, Outlook, check_share, check_whole
+from understudy.mechanisms.base import (
+    Brief,
+    Decision,
+    Means,
+    Mechanism,
+    Outlook,
+    check_share,
+    check_whole,
+)
 from understudy.privacy import Meter
+from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
 from understudy.runtime.watching import Watcher
@@ -99,96 +109,110 @@ class Arp(Mechanism):
                 " fewer, or use the mechanism 'dualquery'."
             )
 
-    def play(
-        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
-    ) -> Played:
-        rho, tables, single = meter.left, own_tables(brief), single_queries(brief)
-        candidates = closure(brief)
-        adaptive = self.is_adaptive(brief, rho, meter.rows)
-        first = rho * self._first(adaptive) if tables or single or candidates else rho
-        for_single = (
-            (rho - first) * (SINGLE_SHARE if tables or candidates else 1) if single else Fraction(0)
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        tables, rho = Tables.of(brief), means.rho
+        adaptive = self.is_adaptive(tables, rho, means.rows)
+        sigma = self._sigma(tables, rho, adaptive)
+        share = self._first(adaptive) if tables.beyond_columns else Fraction(1)
+        rounds = self.rounds if adaptive else 1
+        how = (
+            f"{rounds} rounds of select and measure"
+            if adaptive
+            else f"{len(tables.own)} marginals measured at once"
         )
-        rest = rho - first - for_single
-        ones = one_way(brief.schema)
+        plan = _Plan(
+            tables=tables,
+            adaptive=adaptive,
+            shares=Shares.of(rho, share, tables, bool(tables.own or tables.candidates)),
+            rounds=rounds,
+            heat=self._heat(tables, sigma, adaptive, means.rows),
+        )
+        return Decision.of(
+            self,
+            brief,
+            means,
+            how=how,
+            numbers={
+                "adaptive": adaptive,
+                "rounds": rounds,
+                "first": share if self.first is None or share == 1 else self.first,
+                "tables": len(tables.candidates if adaptive else tables.own),
+                "sigma": sigma,
+                "heat": plan.heat,
+            },
+            plan=plan,
+            outlook=self._outlook(brief, tables, sigma, adaptive, means.rows),
+        )
+
+    def play(
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
+    ) -> Played:
+        schema, plan = decision.brief.schema, decision.plan
+        tables, shares, adaptive = plan.tables, plan.shares, plan.adaptive
+        weights = [_weight(part) for part in tables.ones]
         steps: list[QueryPlayer] = [
-            MeasureAll(meter, ones, rho=first, weights=[_weight(part) for part in ones])
+            MeasureAll(meter, tables.ones, rho=shares.first, weights=weights)
         ]
-        if single:
-            steps.append(MeasureAll(meter, single, rho=for_single))
+        if tables.single:
+            steps.append(MeasureAll(meter, tables.single, rho=shares.single))
         if adaptive:
-            each = rest / self.rounds
-            selecting = Fraction(self.selecting)
-            steps.append(
-                WorstMarginal(
-                    meter, candidates, select=each * selecting, measure=each * (1 - selecting)
-                )
-            )
+            each, selecting = shares.rest / plan.rounds, Fraction(self.selecting)
+            select, measure = each * selecting, each * (1 - selecting)
+            steps.append(WorstMarginal(meter, tables.candidates, select=select, measure=measure))
         else:
-            steps.append(MeasureAll(meter, tables, rho=rest))
-        heat = self._heat(brief, rho, meter.rows)
-        sooner = SOONER if adaptive and not _pairs_only(brief) else 0.0
-        sweeps = SWEEPS_IN_ROUNDS if adaptive else SWEEPS_AT_ONCE
+            steps.append(MeasureAll(meter, tables.own, rho=shares.rest))
         data = RowPlayer(
-            brief.schema,
-            people=meter.rows,
+            schema,
+            people=decision.means.rows,
             rng=rng,
-            sweeps=sweeps,
-            heat=heat,
-            sooner=sooner,
+            sweeps=SWEEPS_IN_ROUNDS if adaptive else SWEEPS_AT_ONCE,
+            heat=plan.heat,
+            sooner=SOONER if adaptive and not tables.pairs_only else 0.0,
             watcher=watcher,
         )
-        rounds = len(steps) - 1 + (self.rounds if adaptive else 1)
-        return play(data, InTurn(*steps), rounds=rounds, watcher=watcher, schema=brief.schema)
+        rounds = len(steps) - 1 + plan.rounds
+        return play(data, InTurn(*steps), rounds=rounds, watcher=watcher, schema=schema)
 
-    def is_adaptive(self, brief: Brief, rho: Fraction, people: int) -> bool:
+    def is_adaptive(self, tables: Tables, rho: Fraction, people: int) -> bool:
         """The public rule: at once while that leaves little noise on each cell, else only what is
         most wrong.
         """
-        tables, candidates = own_tables(brief), closure(brief)
-        if self.adaptive is not None or not candidates:
-            return bool(self.adaptive) and bool(candidates)
-        if not tables or sum(part.size for part in tables) > AT_ONCE_CELLS:
+        if self.adaptive is not None or not tables.candidates:
+            return bool(self.adaptive) and bool(tables.candidates)
+        if not tables.own or sum(part.size for part in tables.own) > AT_ONCE_CELLS:
             # with no table small enough to be measured at once, only their sub-marginals are left
             # to spend on
             return True
-        return (
-            self._sigma(brief, rho, False) > SMALL_NOISE * people and len(tables) > self.rounds / 2
-        )
+        noisy = self._sigma(tables, rho, False) > SMALL_NOISE * people
+        return noisy and len(tables.own) > self.rounds / 2
 
-    def outlook(self, brief: Brief, rho: Fraction, people: int) -> Outlook:
-        adaptive = self.is_adaptive(brief, rho, people)
-        tables = closure(brief) if adaptive else own_tables(brief)
-        cells, ones = sum(_held(part, people) for part in tables), one_way(brief.schema)
+    def _outlook(
+        self, brief: Brief, tables: Tables, sigma: float, adaptive: bool, people: int
+    ) -> Outlook:
+        counted, ones = tables.candidates if adaptive else tables.own, tables.ones
+        cells = sum(_held(part, people) for part in counted)
         # of the candidates, as many as there are rounds
-        typical = self.rounds / len(tables) if adaptive else 1.0
-        dense = [part for part in tables if part.size <= DENSE_CELLS]
-        widest = max((len(part.shape) for part in tables), default=1)
+        typical = self.rounds / len(counted) if adaptive else 1.0
+        dense = [part for part in counted if part.size <= DENSE_CELLS]
+        widest = max((len(part.shape) for part in counted), default=1)
         # A round moves the columns of its table only, once for each width below it; on average half
         # of the tables are there.
         moved = self.rounds * SWEEPS_IN_ROUNDS * widest * widest / len(brief.schema) / 2
         return Outlook(
-            how=(
-                f"{self.rounds} rounds of select and measure"
-                if adaptive
-                else f"{len(tables)} marginals measured at once"
-            ),
-            sigma=self._sigma(brief, rho, adaptive),
-            tables=len(tables) + len(ones),
+            sigma=sigma,
+            tables=len(counted) + len(ones),
             cells=cells,
             drawn=sum(part.size for part in ones) + round(typical * cells),
             rounds=self.rounds if adaptive else 0,
             sweep=seconds_a_row(with_sums(dense)) * min(typical, 1.0) + seconds_a_row(ones),
-            sweeps=moved if adaptive else refits(tables, SWEEPS_AT_ONCE),
+            sweeps=moved if adaptive else refits(counted, SWEEPS_AT_ONCE),
             unmeasured=UNMEASURED if adaptive else 0.0,
         )
 
-    def _heat(self, brief: Brief, rho: Fraction, people: int) -> float:
-        adaptive = self.is_adaptive(brief, rho, people)
-        if not adaptive and _pairs_only(brief):
+    def _heat(self, tables: Tables, sigma: float, adaptive: bool, people: int) -> float:
+        if not adaptive and tables.pairs_only:
             return PAIRS_HEAT
-        room = HELD_BACK[adaptive] * people / self._sigma(brief, rho, adaptive)
-        return min(max(room, HEAT), HOTTEST)
+        return min(max(HELD_BACK[adaptive] * people / sigma, HEAT), HOTTEST)
 
     def _first(self, adaptive: bool) -> Fraction:
         return (
@@ -197,17 +221,74 @@ class Arp(Mechanism):
             else Fraction(self.first)
         )
 
-    def _sigma(self, brief: Brief, rho: Fraction, adaptive: bool) -> float:
+    def _sigma(self, tables: Tables, rho: Fraction, adaptive: bool) -> float:
         """Noise of one measured count, in people."""
         rest = float(rho * (1 - self._first(adaptive)))
-        tables = own_tables(brief) or one_way(brief.schema)
+        moved = [part.l2_squared(tables.neighbours) for part in tables.own or tables.ones]
         if adaptive:
-            return math.sqrt(
-                tables[0].l2_squared(brief.neighbours)
-                * self.rounds
-                / (2 * rest * float(1 - Fraction(self.selecting)))
-            )
-        return math.sqrt(sum(part.l2_squared(brief.neighbours) for part in tables) / (2 * rest))
+            selecting = float(1 - Fraction(self.selecting))
+            return math.sqrt(moved[0] * self.rounds / (2 * rest * selecting))
+        return math.sqrt(sum(moved) / (2 * rest))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """What a brief gives to measure and to choose from."""
+
+    ones: Sequence[Marginal]
+    own: Sequence[Marginal]
+    single: Sequence[Symmetric]
+    candidates: Sequence[Marginal]
+    neighbours: Neighbours
+
+    @classmethod
+    def of(cls, brief: Brief) -> Tables:
+        return cls(
+            ones=one_way(brief.schema),
+            own=own_tables(brief),
+            single=single_queries(brief),
+            candidates=closure(brief),
+            neighbours=brief.neighbours,
+        )
+
+    @property
+    def beyond_columns(self) -> bool:
+        """Whether anything but single columns is asked about."""
+        return bool(self.own or self.single or self.candidates)
+
+    @property
+    def pairs_only(self) -> bool:
+        return all(len(part.positions) <= 2 for part in self.own)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """How rho is split: single columns, single queries, and tables."""
+
+    first: Fraction
+    single: Fraction
+    rest: Fraction
+
+    @classmethod
+    def of(cls, rho: Fraction, first: Fraction, tables: Tables, beside: bool) -> Shares:
+        """``first`` is the share of the single columns; ``beside``, whether single queries leave
+        tables to spend on.
+        """
+        ones = rho * first
+        share = SINGLE_SHARE if beside else Fraction(1)
+        single = (rho - ones) * share if tables.single else Fraction(0)
+        return cls(first=ones, single=single, rest=rho - ones - single)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """What a play of arp follows."""
+
+    tables: Tables
+    adaptive: bool
+    shares: Shares
+    rounds: int
+    heat: float
 
 
 def own_tables(brief: Brief) -> list[Marginal]:
@@ -261,10 +342,6 @@ def closure(brief: Brief) -> list[Marginal]:
 def _below(width: int) -> int:
     """How many sub-marginals a set of columns has that selection may choose from."""
     return sum(math.comb(width, k) for k in range(2, CLOSURE + 1))
-
-
-def _pairs_only(brief: Brief) -> bool:
-    return all(len(part.positions) <= 2 for part in own_tables(brief))
 
 
 def _marginal(brief: Brief, columns: frozenset[int] | set[int] | tuple[int, ...]) -> Marginal:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from importlib.metadata import entry_points
@@ -26,6 +26,7 @@ from understudy.schema import Schema
 from understudy.schema.keys import meant
 
 ENTRY_POINTS = "understudy.mechanisms"
+Plain = bool | int | float | str | None
 PLAIN = {
     bool: "true or false",
     int: "a whole number",
@@ -51,10 +52,26 @@ class Brief:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Means:
+    """The public numbers that a mechanism decides with.
+
+    Attributes:
+        budget: the whole promise.
+        rho: what is left of it for the mechanism.
+        rows: n, where it is public; otherwise as it was released, or as it is expected.
+        rows_sigma: the noise on it; 0 where it is public.
+    """
+
+    budget: Budget
+    rho: Fraction
+    rows: int
+    rows_sigma: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outlook:
     """What a mechanism expects to do, said before any row is read."""
 
-    how: str
     sigma: float  # noise of one measured count, in people
     tables: int  # counted among the rows
     cells: int  # of everything counted
@@ -64,6 +81,78 @@ class Outlook:
     sweeps: float  # so many of them over the rows that are kept while playing
     # about how far off, as a share of the rows, answers are that nothing was measured for
     unmeasured: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What a mechanism will do, decided once from public facts: ``plan`` shows it, the reservation
+    and the play follow it, and the manifest keeps it.
+
+    Attributes:
+        brief: what was asked; means: what there is to spend on how many rows.
+        numbers: what the public rule came to, in the paper's words: rounds, draws, rates.
+        parameters: every parameter of the mechanism, as given or as the rule decided it.
+        how: the same in a few words.
+        cost: what to reserve.
+        plan: what the mechanism's own play needs beside, worked out once.
+        outlook: how good and how long, or None when that cannot be said.
+        condition: what its privacy rests on beside the proofs, such as a solver's certificate; None
+            when on nothing.
+        model_numbers: about how many numbers the model has that is left in a bundle; 0 if rows
+            alone are.
+        sums_not_kept: the squared sensitivities of noisy sums that it asks for and does not keep,
+            in order, so that a bundle can be checked.
+    """
+
+    brief: Brief
+    means: Means
+    numbers: Mapping[str, Plain]
+    parameters: Mapping[str, Plain]
+    how: str
+    cost: Cost
+    plan: Any = field(default=None, repr=False, compare=False)
+    outlook: Outlook | None = None
+    condition: str | None = None
+    model_numbers: int = 0
+    sums_not_kept: tuple[int, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        mechanism: Mechanism,
+        brief: Brief,
+        means: Means,
+        *,
+        how: str,
+        numbers: Mapping[str, Any],
+        cost: Cost | None = None,
+        **more: Any,
+    ) -> Decision:
+        """A decision of a mechanism; it costs all of its rho unless another ``cost`` is given."""
+        fields = {f.name: getattr(mechanism, f.name) for f in dataclasses.fields(mechanism)}
+        decided = {name: numbers.get(name, value) for name, value in fields.items()}
+        return cls(
+            brief=brief,
+            means=means,
+            numbers=_plain(numbers),
+            parameters=_plain(decided),
+            how=how,
+            cost=Cost(means.rho) if cost is None else cost,
+            **more,
+        )
+
+    @property
+    def relation(self) -> Neighbours:
+        """The neighbours that it is private for."""
+        return self.brief.neighbours
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Plain]:
+    """As a manifest and a line of JSON hold them."""
+    return {
+        name: v if v is None or isinstance(v, (bool, int, float, str)) else str(v)
+        for name, v in values.items()
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,62 +174,26 @@ class Mechanism(ABC):
     # checks of the conformance kit that do not apply, each with the reason
     exempt: ClassVar[Mapping[str, str]] = {}
 
-    @property
-    def conditional_on(self) -> str | None:
-        """What its privacy rests on beside the proofs, such as a solver's certificate; None when on
-        nothing.
-        """
-        return None
-
     @abstractmethod
     def check(self, brief: Brief) -> None:
-        """Raise NotSupported or ParameterError, in a sentence, if this cannot be served; nothing is
-        charged yet.
+        """Raise NotSupported or ParameterError, in a sentence, if this cannot be served, whatever
+        the number of rows; nothing is charged yet.
         """
 
-    def allowance(self, brief: Brief, rho: Fraction) -> Cost:
-        """What to reserve when ``rho`` is available; a mechanism with another kind of cost
-        overrides this.
+    @abstractmethod
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        """What to do with these means, or ParameterError in a sentence; nothing is charged yet.
+
+        Public facts alone decide, and the same facts give the same decision. Where the number of
+        rows is private, what it costs must not depend on it: that is reserved before the number is
+        known, and the play is decided again with the number as it was released.
         """
-        return Cost(rho)
-
-    def settled(
-        self, brief: Brief, budget: Budget, rho: Fraction, rows: int | None
-    ) -> tuple[Mechanism, Cost]:
-        """The mechanism to play, and what to reserve for it, once all public numbers are known;
-        nothing is charged yet.
-
-        ``rho`` is what the certificate leaves of the budget, ``rows`` the number of rows or None
-        when it is private. A mechanism whose parameters and cost depend on each other settles both
-        here, or raises ParameterError in a sentence.
-        """
-        return self, self.allowance(brief, rho)
-
-    def outlook(self, brief: Brief, rho: Fraction, people: int) -> Outlook | None:
-        """What to expect for ``people`` rows, or None when that cannot be said."""
-        return None
-
-    def model_numbers(self, brief: Brief) -> int:
-        """About how many numbers the model has that it leaves in a bundle; 0 if it leaves rows
-        alone.
-        """
-        return 0
-
-    def unkept(self, workload: Workload, neighbours: Neighbours, rows: int) -> Sequence[int]:
-        """The squared sensitivities of noisy sums that it asks for and does not keep, in order, so
-        that a bundle can be checked.
-        """
-        return ()
 
     @abstractmethod
     def play(
-        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        """Spend what ``meter.left`` allows and return a model. ``rng`` is public randomness."""
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as plain values, for the manifest."""
-        return dataclasses.asdict(self)
+        """Spend what was decided and return a model. ``rng`` is public randomness."""
 
 
 def available_mechanisms() -> dict[str, type[Mechanism]]:

@@ -7,7 +7,6 @@ cells it has.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -18,7 +17,7 @@ from understudy.game.fitting.evidence import check_fitted, with_sums
 from understudy.game.loop import Played, play
 from understudy.game.players.measuring import InTurn, MeasureAll, one_way
 from understudy.game.players.rows import RowPlayer, check_width, refits, seconds_a_row
-from understudy.mechanisms.base import Brief, Mechanism, Outlook, check_share
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, Outlook, check_share
 from understudy.privacy import Meter
 from understudy.queries.base import QueryClass
 from understudy.runtime.watching import Watcher
@@ -48,16 +47,16 @@ class Gaussian(Mechanism):
         check_width(self.name, brief.schema)
         check_fitted(self.name, brief.workload)
 
-    def outlook(self, brief: Brief, rho: Fraction, people: int) -> Outlook:
-        ones, wider = one_way(brief.schema), _wider(brief)
-        tables: Sequence[QueryClass]
-        tables, share = (wider, 1 - Fraction(self.first)) if wider else (ones, Fraction(1))
-        sigma = math.sqrt(
-            sum(part.l2_squared(brief.neighbours) for part in tables) / (2 * float(rho * share))
-        )
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        ones = one_way(brief.schema)
+        wider = [part for part in brief.workload if part not in ones]
+        tables: list[QueryClass] = wider or list(ones)
+        first = means.rho * Fraction(self.first) if wider else means.rho
+        spent = means.rho - first if wider else means.rho
+        moved = sum(part.l2_squared(brief.neighbours) for part in tables)
+        sigma = math.sqrt(moved / (2 * float(spent)))
         cells = sum(part.size for part in tables)
-        return Outlook(
-            how=f"{len(tables)} tables measured at once",
+        outlook = Outlook(
             sigma=sigma,
             tables=len(tables),
             cells=cells,
@@ -68,19 +67,27 @@ class Gaussian(Mechanism):
             ),
             sweeps=refits(tables, SWEEPS),
         )
+        return Decision.of(
+            self,
+            brief,
+            means,
+            how=f"{len(tables)} tables measured at once",
+            numbers={
+                "first": self.first if wider else 1,
+                "tables": len(tables),
+                "sigma": sigma,
+            },
+            plan=(ones, wider, first),
+            outlook=outlook,
+        )
 
     def play(
-        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        rho, ones, wider = meter.left, one_way(brief.schema), _wider(brief)
-        first = rho * Fraction(self.first) if wider else rho
+        schema, means = decision.brief.schema, decision.means
+        ones, wider, first = decision.plan
         query = InTurn(
-            MeasureAll(meter, ones, rho=first), MeasureAll(meter, wider, rho=rho - first)
+            MeasureAll(meter, ones, rho=first), MeasureAll(meter, wider, rho=means.rho - first)
         )
-        data = RowPlayer(brief.schema, people=meter.rows, rng=rng, sweeps=SWEEPS, watcher=watcher)
-        return play(data, query, rounds=2, watcher=watcher, schema=brief.schema)
-
-
-def _wider(brief: Brief) -> list[QueryClass]:
-    ones = one_way(brief.schema)
-    return [part for part in brief.workload if part not in ones]
+        data = RowPlayer(schema, people=means.rows, rng=rng, sweeps=SWEEPS, watcher=watcher)
+        return play(data, query, rounds=2, watcher=watcher, schema=schema)

@@ -18,19 +18,17 @@ import numpy as np
 
 from understudy.game.loop import Played, QueryPlayer, play
 from understudy.game.players.generator import FittedGenerator
-from understudy.game.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
+from understudy.game.players.measuring import InTurn, MeasureAll, WorstMarginal
 from understudy.game.players.network import Network, Size, check_network, one_thread
 from understudy.mechanisms.arp import (
     FIRST_ADAPTIVE,
     FIRST_AT_ONCE,
     ROUNDS,
-    SINGLE_SHARE,
     Arp,
-    closure,
-    own_tables,
-    single_queries,
+    Shares,
+    Tables,
 )
-from understudy.mechanisms.base import Brief, Mechanism, check_share, check_whole
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, check_share, check_whole
 from understudy.privacy import Meter
 from understudy.runtime.watching import Watcher
 
@@ -84,58 +82,71 @@ class Generator(Mechanism):
         )
         check_network(self.name, self._size, self.rate, brief.schema)
 
-    def model_numbers(self, brief: Brief) -> int:
-        return self.latents * sum(brief.schema.shape)
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        tables, rho = Tables.of(brief), means.rho
+        at_once = (
+            self.rounds is None
+            and bool(tables.own)
+            and not Arp().is_adaptive(tables, rho, means.rows)
+        )
+        usual = min(ROUNDS, len(tables.candidates))
+        rounds = usual if self.rounds is None or not tables.candidates else self.rounds
+        rounds = 1 if at_once else rounds
+        first = (FIRST_AT_ONCE if at_once else FIRST_ADAPTIVE) if self.first is None else self.first
+        first = first if tables.single or tables.candidates else Fraction(1)
+        how = (
+            f"{len(tables.own)} marginals measured at once"
+            if at_once
+            else f"{rounds} rounds of select and measure"
+        )
+        return Decision.of(
+            self,
+            brief,
+            means,
+            how=f"{how}, a network of {self.latents} latents fitted",
+            numbers={"rounds": rounds, "first": first},
+            plan=_Plan(
+                tables=tables,
+                at_once=at_once,
+                rounds=rounds,
+                shares=Shares.of(rho, Fraction(first), tables, bool(tables.candidates)),
+            ),
+            model_numbers=self.latents * sum(brief.schema.shape),
+        )
 
     def play(
-        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        rho = meter.left
-        single = single_queries(brief)
-        candidates = closure(brief)
-        tables = own_tables(brief)
-        at_once = (
-            self.rounds is None and bool(tables) and not Arp().is_adaptive(brief, rho, meter.rows)
-        )
-        rounds = (
-            1
-            if at_once
-            else (
-                min(ROUNDS, len(candidates))
-                if self.rounds is None or not candidates
-                else self.rounds
-            )
-        )
-        first = rho * (
-            Fraction(self.first)
-            if self.first is not None
-            else FIRST_AT_ONCE
-            if at_once
-            else FIRST_ADAPTIVE
-        )
-        first = first if single or candidates else rho
-        for_single = (rho - first) * (SINGLE_SHARE if candidates else 1) if single else Fraction(0)
-        steps: list[QueryPlayer] = [MeasureAll(meter, one_way(brief.schema), rho=first)]
-        if single:
-            steps.append(MeasureAll(meter, single, rho=for_single))
-        turns = len(steps) + rounds
-        if at_once:
-            steps.append(MeasureAll(meter, tables, rho=rho - first - for_single))
-        elif candidates:
-            each, selecting = (rho - first - for_single) / rounds, Fraction(self.selecting)
-            steps.append(
-                WorstMarginal(
-                    meter, candidates, select=each * selecting, measure=each * (1 - selecting)
-                )
-            )
+        schema, plan = decision.brief.schema, decision.plan
+        tables, shares = plan.tables, plan.shares
+        steps: list[QueryPlayer] = [MeasureAll(meter, tables.ones, rho=shares.first)]
+        if tables.single:
+            steps.append(MeasureAll(meter, tables.single, rho=shares.single))
+        turns = len(steps) + plan.rounds
+        if plan.at_once:
+            steps.append(MeasureAll(meter, tables.own, rho=shares.rest))
+        elif tables.candidates:
+            each, selecting = shares.rest / plan.rounds, Fraction(self.selecting)
+            select, measure = each * selecting, each * (1 - selecting)
+            steps.append(WorstMarginal(meter, tables.candidates, select=select, measure=measure))
         with one_thread():
-            network = Network(brief.schema, self._size, rng)
+            network = Network(schema, self._size, rng)
             data = FittedGenerator(
-                brief.schema, network, rows=meter.rows, rate=self.rate, steps=self.steps
+                schema, network, rows=decision.means.rows, rate=self.rate, steps=self.steps
             )
-            played = play(data, InTurn(*steps), rounds=turns, watcher=watcher, schema=brief.schema)
-        return replace(played, facts={"rounds": rounds, "steps": data.taken})
+            played = play(data, InTurn(*steps), rounds=turns, watcher=watcher, schema=schema)
+        return replace(played, facts={"steps": data.taken})
 
     @property
     def _size(self) -> Size:
         return Size(latents=self.latents, entries=self.entries, hidden=self.hidden)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """What a play of the generator follows."""
+
+    tables: Tables
+    at_once: bool
+    rounds: int
+    shares: Shares

@@ -5,6 +5,7 @@ The baseline that assumes nothing and misses every dependence.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +14,7 @@ import numpy as np
 from understudy.game.loop import Played, play
 from understudy.game.players.measuring import MeasureAll, one_way
 from understudy.game.players.product import Product
-from understudy.mechanisms.base import Brief, Mechanism
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism
 from understudy.privacy import Meter
 from understudy.runtime.watching import Watcher
 
@@ -34,10 +35,21 @@ class Independent(Mechanism):
     def check(self, brief: Brief) -> None:
         """Serves every table and every workload."""
 
-    def play(
-        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
-    ) -> Played:
-        query = MeasureAll(meter, one_way(brief.schema), rho=meter.left)
-        return play(
-            Product(brief.schema, meter.rows), query, rounds=1, watcher=watcher, schema=brief.schema
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        ones = one_way(brief.schema)
+        moved = sum(part.l2_squared(brief.neighbours) for part in ones)
+        return Decision.of(
+            self,
+            brief,
+            means,
+            how=f"{len(ones)} columns measured at once",
+            numbers={"tables": len(ones), "sigma": math.sqrt(moved / (2 * float(means.rho)))},
+            plan=ones,
         )
+
+    def play(
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
+    ) -> Played:
+        schema, rows = decision.brief.schema, decision.means.rows
+        query = MeasureAll(meter, decision.plan, rho=decision.means.rho)
+        return play(Product(schema, rows), query, rounds=1, watcher=watcher, schema=schema)

@@ -9,10 +9,8 @@ cannot be better than their columns, and a workload of wide tables alone would s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar, get_args
 
 import numpy as np
@@ -25,9 +23,8 @@ from understudy.game.loop import Played, play
 from understudy.game.players.from_residuals import FromResiduals, MeasureResiduals
 from understudy.game.players.measuring import one_way
 from understudy.game.players.rows import RowPlayer, check_width, refits, seconds_a_row
-from understudy.mechanisms.base import Brief, Mechanism, Outlook
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, Outlook
 from understudy.privacy import Meter
-from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload
 from understudy.runtime.watching import Watcher
@@ -77,27 +74,19 @@ class Matrix(Mechanism):
                 " marginals or wider bins."
             )
 
-    def outlook(self, brief: Brief, rho: Fraction, people: int) -> Outlook:
-        """The noise of the worst table of the workload, exactly as planned."""
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        """The noise of the worst table of the workload is known exactly."""
         wanted = tables_for(brief.workload)
-        # Under add-remove-one the number of rows was bought before, with about a fiftieth of what
-        # there was.
-        total = (
-            Fraction(0)
-            if brief.neighbours is Neighbours.REPLACE_ONE
-            else Fraction(math.ceil(math.sqrt(25 / rho)))
-        )
         made = plan(
             wanted,
-            rho=rho,
+            rho=means.rho,
             neighbours=brief.neighbours,
             objective=self.objective,
-            total_sigma=total,
+            total_sigma=means.rows_sigma,
         )
-        cells = sum(part.size for part in made.parts)
-        return Outlook(
-            how=f"{len(made.parts)} residuals measured at once",
-            sigma=float(made.errors.max()),
+        cells, sigma = sum(part.size for part in made.parts), float(made.errors.max())
+        outlook = Outlook(
+            sigma=sigma,
             tables=len(made.parts),
             cells=cells,
             drawn=cells,
@@ -105,25 +94,27 @@ class Matrix(Mechanism):
             sweep=seconds_a_row(fitted_to(wanted)),
             sweeps=refits(wanted, SWEEPS),
         )
+        return Decision.of(
+            self,
+            brief,
+            means,
+            how=f"{len(made.parts)} residuals measured at once",
+            numbers={"residuals": len(made.parts), "tables": len(wanted), "sigma": sigma},
+            plan=made,
+            outlook=outlook,
+        )
 
     def play(
-        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        wanted = tables_for(brief.workload)
-        made = plan(
-            wanted,
-            rho=meter.left,
-            neighbours=brief.neighbours,
-            objective=self.objective,
-            total_sigma=meter.rows_sigma,
-        )
+        schema, means, made = decision.brief.schema, decision.means, decision.plan
         rows = RowPlayer(
-            brief.schema, people=meter.rows, rng=rng, sweeps=SWEEPS, sums_up_to=0, watcher=watcher
+            schema, people=means.rows, rng=rng, sweeps=SWEEPS, sums_up_to=0, watcher=watcher
         )
-        data = FromResiduals(rows, fitted_to(wanted), rows=meter.rows, rows_sigma=meter.rows_sigma)
-        return play(
-            data, MeasureResiduals(meter, made), rounds=1, watcher=watcher, schema=brief.schema
+        data = FromResiduals(
+            rows, fitted_to(made.wanted), rows=means.rows, rows_sigma=means.rows_sigma
         )
+        return play(data, MeasureResiduals(meter, made), rounds=1, watcher=watcher, schema=schema)
 
 
 def tables_for(workload: Workload) -> list[Marginal]:

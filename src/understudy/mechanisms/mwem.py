@@ -24,7 +24,7 @@ from understudy.game.players.measuring import (
     check_choosable,
     one_way,
 )
-from understudy.mechanisms.base import Brief, Mechanism
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism
 from understudy.privacy import Meter
 from understudy.runtime.watching import Watcher
 
@@ -77,22 +77,29 @@ class Mwem(Mechanism):
                 "mwem needs from 1 to 1,000 replays and a first share strictly between 0 and 1."
             )
 
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        # The selection's noise is about ln|Q| / kappa rows, kappa = sqrt(rho / rounds).
+        seen = 0.01 * means.rows / math.log(brief.workload.size + 1)
+        affordable = float(means.rho) * seen**2
+        rounds = self.rounds or max(4, min(int(affordable), len(brief.workload)))
+        return Decision.of(
+            self,
+            brief,
+            means,
+            how=f"{rounds} rounds of select and measure",
+            numbers={"rounds": rounds},
+            plan=rounds,
+        )
+
     def play(
-        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        parts = list(brief.workload)
-        rho = meter.left
-        rounds = self.rounds or self._rounds(rho, meter.rows, brief)
+        brief, rho, rounds = decision.brief, decision.means.rho, decision.plan
         # half of each round to SELECT, half to MEASURE
         each = rho * (1 - Fraction(self.first)) / (2 * rounds)
         query = InTurn(
             MeasureAll(meter, one_way(brief.schema), rho=rho * Fraction(self.first)),
-            WorstFirst(meter, parts, select=each, measure=each),
+            WorstFirst(meter, list(brief.workload), select=each, measure=each),
         )
-        data = DomainWeights(brief.schema, rows=meter.rows, replays=self.replays)
+        data = DomainWeights(brief.schema, rows=decision.means.rows, replays=self.replays)
         return play(data, query, rounds=1 + rounds, watcher=watcher, schema=brief.schema)
-
-    def _rounds(self, rho: Fraction, rows: int, brief: Brief) -> int:
-        # The selection's noise is about ln|Q| / kappa rows, kappa = sqrt(rho / rounds).
-        affordable = float(rho) * (0.01 * rows / math.log(brief.workload.size + 1)) ** 2
-        return max(4, min(int(affordable), len(brief.workload)))

@@ -17,7 +17,6 @@ from understudy.counting.tally import Blocks, Counts
 from understudy.errors import BudgetRefused, ParameterError
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import Cost, total_cost
-from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.looking import guarded, public_rows
 from understudy.privacy.noise.samplers import Noise
 from understudy.privacy.requests import Read, is_table
@@ -59,13 +58,14 @@ class Account:
 class Meter:
     """Charges, looks, answers. Algorithms get this and never the table.
 
+    What it may spend is in a ledger, durably, before it exists: ``api/session.py`` makes it, and
+    nobody else.
+
     Args:
         source: the sensitive table.
         neighbours: which tables must be hard to tell apart.
-        ledger: where the whole release is reserved, durably, before this object exists.
         play: what the mechanism may spend.
         certify: what the verb ``Certify`` may spend, set aside from the start.
-        label: a public name for the ledger.
         noise: the samplers; replaced in tests only.
         trusts: types that are handed exact values besides the closed list; in tests only.
     """
@@ -88,21 +88,13 @@ class Meter:
         source: Blocks,
         *,
         neighbours: Neighbours,
-        ledger: Ledger,
         play: Cost,
         certify: Fraction,
-        label: str,
         noise: Noise | None = None,
         trusts: Sequence[type] = (),
     ) -> None:
-        reserved: list[ev.Event] = [ev.Reservation(what="release", rho=play.rho + certify)]
-        if play.curve is not None:
-            reserved.append(ev.RenyiCurve(what="release", curve=play.curve, rho=play.curve_rho))
-        if play.delta:
-            reserved.append(ev.ApproximateDP(what="release", epsilon=Fraction(0), delta=play.delta))
-        neighbours = Neighbours(neighbours)  # a plain text compares equal and is not the same
-        ledger.reserve(label, tuple(reserved), neighbours)
-        self._neighbours = neighbours
+        # a plain text compares equal and is not the same
+        self._neighbours = Neighbours(neighbours)
         self._source: Blocks | None = source
         self._noise = noise or Noise()
         self._trusts = tuple(trusts)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from understudy.errors import NotSupported, ParameterError
-from understudy.privacy.accounting.budget import exact, exact_epsilon
+from understudy.privacy.accounting.budget import exact_delta, exact_epsilon
 from understudy.privacy.learners import Certifier
 from understudy.privacy.verbs.blocks import BlockPlan, plan_blocks
 
@@ -31,10 +31,7 @@ def plan(n: int, epsilon: Any, delta: Any) -> BlockPlan:
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ParameterError("n is a number of rows, at least 1.")
-    failing = exact(delta, "delta")
-    if not 0 < failing < 1:
-        raise ParameterError("delta must lie strictly between 0 and 1.")
-    return plan_blocks(n, exact_epsilon(epsilon), failing)
+    return plan_blocks(n, exact_epsilon(epsilon), exact_delta(delta))
 
 
 def checked_plan(rows: int, epsilon: Fraction, delta: Fraction, certifier: Certifier) -> BlockPlan:

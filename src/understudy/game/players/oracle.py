@@ -102,6 +102,11 @@ class Solver:
         self._known: np.ndarray | None = None  # the records of the last batch
         self.solves = self.failed = 0
 
+    @property
+    def facts(self) -> dict[str, int]:
+        """How many solves there were, and how many failed: for the manifest."""
+        return {"solves": self.solves, "failed_solves": self.failed}
+
     def records(self, instance: Instance, variants: Variants) -> np.ndarray:
         """A record for each variant (int32, variants x columns)."""
         found = self._ask(instance, variants)

@@ -57,6 +57,11 @@ class Fit:
     def form(self) -> Parameterisation:
         return PARAMETERISATIONS[self.parameterisation]
 
+    @property
+    def pace(self) -> float:
+        """The learning rate, as given or by the rule."""
+        return self.rate or self.haste * self.form.rate
+
     def check(self, name: str, work: Workload) -> None:
         """Refuse, in a sentence, what cannot be fitted."""
         if self.parameterisation not in PARAMETERISATIONS:
@@ -161,7 +166,7 @@ class RelaxedRows:
         """
         spans = self._spans(sorted({c for target in self._targets for c in target.part.columns}))
         answers = sum(target.part.size for target in self._targets)
-        adam = Adam(self._free, self._fitting.rate or self._fitting.haste * self._fitting.form.rate)
+        adam = Adam(self._free, self._fitting.pace)
         best, kept, settled = math.inf, self._free.copy(), 0
         most = math.ceil(self._fitting.steps * min(1, STEP_CELLS / answers))
         for done in range(most):

@@ -25,7 +25,7 @@ from understudy.errors import ParameterError
 from understudy.game.loop import Played, play
 from understudy.game.players.choosing import KeptQueries, gamma_after
 from understudy.game.players.oracle import BestResponse, Solver, check_oracle, oracle_of
-from understudy.mechanisms.base import Brief, Mechanism, check_whole
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, check_whole
 from understudy.mechanisms.papers.leading import reach
 from understudy.oracles.base import Oracle
 from understudy.privacy import Budget, Meter
@@ -82,12 +82,10 @@ class DQRS(Mechanism):
             raise ParameterError("dqrs needs step to be a number above 0, at most 100.")
         check_oracle(self.name, self.oracle, brief.schema, brief.workload)
 
-    def settled(
-        self, brief: Brief, budget: Budget, rho: Fraction, rows: int | None
-    ) -> tuple[Mechanism, Cost]:
-        assert rows is not None  # see relations
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        rho, rows, budget = means.rho, means.rows, means.budget
         samples = self.samples or max(1, round(math.sqrt(reach(rho, rows, brief.workload.size))))
-        plan = _Plan(samples, rows, budget)
+        plan = _Prices(samples, rows, budget)
         step, rounds = self.step, self.rounds
         if rounds is None:
             usual = LARGE_STEP if step is None else step
@@ -103,33 +101,37 @@ class DQRS(Mechanism):
                 f"dqrs: {rounds} rounds of {samples} slots at a step of {step:g} cost more than"
                 " there is; lower one of them."
             )
-        return replace(self, rounds=rounds, samples=samples, step=step), cost
+        return Decision.of(
+            self,
+            brief,
+            means,
+            how=f"{rounds} rounds, {samples} queries kept or drawn anew, at a step of {step:.3g}",
+            numbers={"rounds": rounds, "samples": samples, "step": step},
+            cost=cost,
+            plan=(rounds, samples, step),
+        )
 
     def play(
-        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        # see settled
-        assert self.rounds is not None and self.samples is not None and self.step is not None
+        brief = decision.brief
+        rounds, samples, step = decision.plan
         solver = Solver(oracle_of(self.oracle), rng)
-        kappa = exact(self.step, "step") / meter.rows
-        query = KeptQueries(meter, list(brief.workload), kappa=kappa, slots=self.samples, rng=rng)
+        kappa = exact(step, "step") / decision.means.rows
+        query = KeptQueries(meter, list(brief.workload), kappa=kappa, slots=samples, rng=rng)
         played = play(
             BestResponse(brief.schema, solver),
             query,
-            rounds=self.rounds,
+            rounds=rounds,
             watcher=watcher,
             schema=brief.schema,
         )
-        facts: dict[str, int | float | str] = {
-            "rounds": self.rounds, "samples": self.samples, "step": self.step, "solves": solver.solves, "failed_solves": solver.failed,
-        }  # fmt: skip
-        if self.step > LARGE_STEP:
-            facts["warning"] = f"at a step above {LARGE_STEP}, dualquery costs no more"
-        return replace(played, facts=facts)
+        warning = {"warning": f"at a step above {LARGE_STEP}, dualquery costs no more"}
+        return replace(played, facts={**solver.facts, **(warning if step > LARGE_STEP else {})})
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Prices:
     """What rounds of slots cost, in public numbers."""
 
     samples: int

@@ -27,11 +27,12 @@ from understudy.game.players.choosing import WeightedQueries
 from understudy.game.players.measuring import one_way
 from understudy.game.players.oracle import BestResponse, Solver, check_oracle, oracle_of
 from understudy.game.players.product import Product
-from understudy.mechanisms.base import Brief, Mechanism, check_share, check_whole
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, check_share, check_whole
 from understudy.mechanisms.papers.leading import reach
 from understudy.oracles.base import Oracle
-from understudy.privacy import Budget, Measure, Measurement, Meter
-from understudy.privacy.accounting.accountant import Cost
+from understudy.privacy import Measure, Measurement, Meter
+from understudy.privacy.accounting.accountant import total_cost
+from understudy.privacy.verbs.measure import charges
 from understudy.privacy.verbs.select import LARGEST_SCORE
 from understudy.runtime.watching import Watcher
 
@@ -93,28 +94,38 @@ class DualQuery(Mechanism):
             check_share(self.name, columns=self.columns)
         check_oracle(self.name, self.oracle, brief.schema, brief.workload)
 
-    def settled(
-        self, brief: Brief, budget: Budget, rho: Fraction, rows: int | None
-    ) -> tuple[Mechanism, Cost]:
-        if rows is not None:
-            rounds, *_ = self._plan(rho, rows, brief)
-            if self.step is not None and rounds > MOST_BY_STEP:
-                raise ParameterError(
-                    f"dualquery: a step of {float(self.step):g} would take {rounds:,} rounds or"
-                    " more; use a larger one."
-                )
-            if rounds * rows > LARGEST_SCORE:
-                raise ParameterError(
-                    f"dualquery: {rounds:,} rounds over {rows:,} rows are more than a selection can"
-                    " score; use fewer."
-                )
-        return self, self.allowance(brief, rho)
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        rho, rows = means.rho, means.rows
+        if self.columns:
+            ones, share = one_way(brief.schema), means.rho * Fraction(self.columns)
+            rho -= total_cost(charges(ones, share, brief.neighbours)).rho
+        rounds, samples, unit = self._rounds(rho, rows, brief)
+        if self.step is not None and rounds > MOST_BY_STEP:
+            raise ParameterError(
+                f"dualquery: a step of {float(self.step):g} would take {rounds:,} rounds or"
+                " more; use a larger one."
+            )
+        if rounds * rows > LARGEST_SCORE:
+            raise ParameterError(
+                f"dualquery: {rounds:,} rounds over {rows:,} rows are more than a selection can"
+                " score; use fewer."
+            )
+        step = rows * math.sqrt(2 * unit / samples)
+        return Decision.of(
+            self,
+            brief,
+            means,
+            how=f"{rounds} rounds of {samples} drawn queries, at a step of {step:.3g}",
+            numbers={"rounds": rounds, "samples": samples, "step": step},
+            plan=(rounds, samples, unit),
+        )
 
     def play(
-        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        known, distributions = self._measured(brief, meter)
-        rounds, samples, unit = self._plan(meter.left, meter.rows, brief)
+        brief = decision.brief
+        rounds, samples, unit = decision.plan
+        known, distributions = self._measured(decision, meter)
         solver = Solver(oracle_of(self.oracle), rng)
         query = WeightedQueries(meter, list(brief.workload), unit=unit, draws=samples, rng=rng)
         played = play(
@@ -124,32 +135,23 @@ class DualQuery(Mechanism):
             watcher=watcher,
             schema=brief.schema,
         )
-        step = meter.rows * math.sqrt(2 * unit / samples)
-        facts = {
-            "rounds": rounds,
-            "samples": samples,
-            "step": step,
-            "solves": solver.solves,
-            "failed_solves": solver.failed,
-        }
-        return replace(played, findings=(*known, *played.findings), facts=facts)
+        return replace(played, findings=(*known, *played.findings), facts=solver.facts)
 
     def _measured(
-        self, brief: Brief, meter: Meter
+        self, decision: Decision, meter: Meter
     ) -> tuple[list[Measurement], Sequence[np.ndarray] | None]:
         """Single columns with noise, and the distributions that they come to; nothing if no share
         is set for them.
         """
         if not self.columns:
             return [], None
-        found = meter.ask(
-            Measure(parts=one_way(brief.schema), rho=meter.left * Fraction(self.columns))
-        )
-        product = Product(brief.schema, meter.rows)
+        schema, means = decision.brief.schema, decision.means
+        found = meter.ask(Measure(parts=one_way(schema), rho=means.rho * Fraction(self.columns)))
+        product = Product(schema, means.rows)
         product.learn(found)
         return found, product.result().columns
 
-    def _plan(self, rho: Fraction, rows: int, brief: Brief) -> tuple[int, int, Fraction]:
+    def _rounds(self, rho: Fraction, rows: int, brief: Brief) -> tuple[int, int, Fraction]:
         """(T, s, what a round costs after one record) from public numbers.
 
         The last weights are as sharp as eta T = n sqrt(6 rho / (s T)): records and samples are paid

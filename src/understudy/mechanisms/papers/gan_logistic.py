@@ -13,7 +13,7 @@ one is here to compare with.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
@@ -28,9 +28,9 @@ from understudy.game.players.critic import CriticisedGenerator
 from understudy.game.players.measuring import WholeDiscriminator, made_rows
 from understudy.game.players.network import Network, Size, check_network, one_thread
 from understudy.game.players.relaxed import MOST_NUMBERS
-from understudy.mechanisms.base import Brief, Mechanism, check_whole
-from understudy.privacy import Budget, Meter
-from understudy.privacy.accounting.accountant import Cost, total_cost
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, check_whole
+from understudy.privacy import Meter
+from understudy.privacy.accounting.accountant import total_cost
 from understudy.privacy.accounting.budget import exact
 from understudy.privacy.accounting.events import DiscreteGaussian
 from understudy.privacy.logistic import LEAST_SIGMA, MOST_SIGMA, Terms, checked_terms
@@ -127,11 +127,8 @@ class GanLogistic(Mechanism):
                 f" from 1 to {DENSE_CELLS:,} in all; there are {cells:,} here."
             )
 
-    def settled(
-        self, brief: Brief, budget: Budget, rho: Fraction, rows: int | None
-    ) -> tuple[Mechanism, Cost]:
-        assert rows is not None  # see relations
-        ridge = self.ridge
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        rho, rows, ridge = means.rho, means.rows, self.ridge
         # a round pays ln(1 + about 1/(2 ridge n)) for how much a row may bend the objective
         if ridge is None:
             ridge = min(
@@ -143,7 +140,7 @@ class GanLogistic(Mechanism):
         def fits(sigma: Fraction) -> bool:
             counted = total_cost(
                 Terms.of(**public, ridge=held, sigma=sigma).events * self.rounds
-            ).in_rho(budget)
+            ).in_rho(means.budget)
             return counted is not None and counted <= rho
 
         sigma = _least(fits) if self.sigma is None else exact(self.sigma, "sigma")
@@ -154,45 +151,35 @@ class GanLogistic(Mechanism):
                 f" {float(sigma):g} cost more than there is; use fewer rounds, a larger ridge, or"
                 " more noise."
             )
-        terms = checked_terms(**public, ridge=held, sigma=sigma)
-        return replace(self, ridge=ridge, sigma=float(sigma)), total_cost(
-            terms.events * self.rounds
+        events = checked_terms(**public, ridge=held, sigma=sigma).events * self.rounds
+        kept = math.ceil(self.rounds * self.last)
+        return Decision.of(
+            self,
+            brief,
+            means,
+            how=f"{self.rounds} discriminators, found under noise of {float(sigma):.3g} rows",
+            numbers={"rounds": self.rounds, "ridge": ridge, "sigma": float(sigma)},
+            cost=total_cost(events),
+            plan=(ridge, held, sigma),
+            model_numbers=kept * self.latents * sum(brief.schema.shape),
+            # discriminators are used up in training
+            sums_not_kept=tuple(e.l2_squared for e in events if isinstance(e, DiscreteGaussian)),
         )
-
-    def unkept(self, workload: Workload, neighbours: Neighbours, rows: int) -> Sequence[int]:
-        """Discriminators are used up in training."""
-        if self.ridge is None or self.sigma is None:
-            return ()
-        ridge = whole_ridge(self.ridge, rows, len(workload.marginals))
-        terms = Terms.of(**_public(workload, rows), ridge=ridge, sigma=exact(self.sigma, "sigma"))
-        return [
-            event.l2_squared for event in terms.events if isinstance(event, DiscreteGaussian)
-        ] * self.rounds
-
-    def model_numbers(self, brief: Brief) -> int:
-        return math.ceil(self.rounds * self.last) * self.latents * sum(brief.schema.shape)
 
     def play(
-        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        assert self.ridge is not None and self.sigma is not None  # see settled
-        settings = {
-            name: getattr(self, name) for name in ("ridge", "push", "rate", "steps", "last")
-        }
-        parts = brief.workload.marginals
-        query = WholeDiscriminator(
-            meter,
-            ridge=whole_ridge(self.ridge, meter.rows, len(parts)),
-            sigma=exact(self.sigma, "sigma"),
-            rng=rng,
-        )
+        brief = decision.brief
+        ridge, held, sigma = decision.plan
+        settings = {name: getattr(self, name) for name in ("push", "rate", "steps", "last")}
+        query = WholeDiscriminator(meter, ridge=held, sigma=sigma, rng=rng)
         with one_thread():
             network = Network(brief.schema, self._size, rng)
-            data = CriticisedGenerator(brief.schema, network, parts, **settings)
+            data = CriticisedGenerator(
+                brief.schema, network, brief.workload.marginals, ridge=ridge, **settings
+            )
             played = play(data, query, rounds=self.rounds, watcher=watcher, schema=brief.schema)
-        return replace(
-            played, facts={"rounds": self.rounds, "sigma": self.sigma, "status": "experimental"}
-        )
+        return replace(played, facts={"status": "experimental"})
 
     @property
     def _size(self) -> Size:

@@ -26,7 +26,7 @@ from understudy.game.players.oracle import (
     check_oracle,
     oracle_of,
 )
-from understudy.mechanisms.base import Brief, Mechanism, check_whole
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, check_whole
 from understudy.oracles.base import Oracle
 from understudy.privacy import Meter
 from understudy.queries.base import QueryClass
@@ -101,13 +101,25 @@ class Leading(Mechanism):
             raise ParameterError(f"{self.name} needs last to be above 0 and at most 1.")
         check_oracle(self.name, self.oracle, brief.schema, self.candidates(brief))
 
-    def play(
-        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
-    ) -> Played:
+    def decide(self, brief: Brief, means: Means) -> Decision:
         parts = self.candidates(brief)
-        rounds = self.rounds or self.usual_rounds(meter.left, meter.rows, parts)
+        rounds = self.rounds or self.usual_rounds(means.rho, means.rows, parts)
         samples = self.samples or SAMPLES
         scale = float(self.scale or self.usual * math.sqrt(rounds))
+        return Decision.of(
+            self,
+            brief,
+            means,
+            how=f"{rounds} rounds of {samples} records, perturbed at {scale:.3g}",
+            numbers={"rounds": rounds, "samples": samples, "scale": scale},
+            plan=(parts, rounds, samples, scale),
+        )
+
+    def play(
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
+    ) -> Played:
+        brief = decision.brief
+        parts, rounds, samples, scale = decision.plan
         solver = Solver(oracle_of(self.oracle), rng)
         first, perturb = any_query(parts, rng), self.perturbation(brief, scale)
         data = PerturbedLeader(
@@ -120,16 +132,9 @@ class Leading(Mechanism):
             last=self.last,
             rng=rng,
         )
-        query = self.query_player(meter, parts, meter.left / (rounds - 1))
+        query = self.query_player(meter, parts, decision.means.rho / (rounds - 1))
         played = play(data, query, rounds=rounds - 1, watcher=watcher, schema=brief.schema)
-        facts = {
-            "rounds": rounds,
-            "samples": samples,
-            "scale": scale,
-            "solves": solver.solves,
-            "failed_solves": solver.failed,
-        }
-        return replace(played, facts=facts)
+        return replace(played, facts=solver.facts)
 
 
 def reach(rho: Fraction, rows: int, queries: int) -> float:

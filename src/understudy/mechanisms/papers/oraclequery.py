@@ -21,7 +21,7 @@ charges 3 epsilon_0 for what costs 4.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -30,10 +30,9 @@ from understudy.game.loop import QueryPlayer
 from understudy.game.players.choosing import PrivateBestResponse
 from understudy.game.players.measuring import one_way
 from understudy.game.players.oracle import Perturbation, laplace
-from understudy.mechanisms.base import Brief, Mechanism
+from understudy.mechanisms.base import Brief, Decision, Means
 from understudy.mechanisms.papers.leading import Leading
-from understudy.privacy import Budget, Meter
-from understudy.privacy.accounting.accountant import Cost
+from understudy.privacy import Meter
 from understudy.privacy.learners import Certifier
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.lattice import MOST_LITERALS, AllConjunctions
@@ -79,7 +78,7 @@ class OracleQuery(Leading):
     usual: ClassVar[float] = 0.4  # from invented tables of 10 and 16 correlated columns of 0 and 1
 
     @property
-    def conditional_on(self) -> str | None:
+    def _condition(self) -> str | None:
         # up to 22 literals are counted by our own code
         if self.learner != "rspm" or (self.certifier == "auto" and self.width is None):
             return None
@@ -111,23 +110,25 @@ class OracleQuery(Leading):
             raise ParameterError("width belongs to the learner rspm.")
         super().check(brief)
 
-    def settled(
-        self, brief: Brief, budget: Budget, rho: Fraction, rows: int | None
-    ) -> tuple[Mechanism, Cost]:
-        if (
-            self.learner == "prsma"
-            and rows is not None
-            and budget.epsilon is not None
-            and budget.delta is not None
-        ):
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        budget = means.budget
+        if self.learner == "prsma" and budget.epsilon is not None and budget.delta is not None:
             # Even one response that spends the whole promise: what a play needs is far more.
-            needs = prsma.plan(rows, budget.epsilon, budget.delta)
+            needs = prsma.plan(means.rows, budget.epsilon, budget.delta)
             raise NotSupported(
                 f"With this promise prsma makes {needs.solves:,} solves on {needs.blocks:,} blocks"
                 f" of {needs.block_rows:,} rows for one response, and a play has dozens; use the"
                 " learner exponential, which is as robust and needs none."
             )
-        return super().settled(brief, budget, rho, rows)
+        literals = sum(brief.schema.shape) - len(brief.schema)
+        widest = {"width": literals if self.width is None else self.width}
+        made = super().decide(brief, means)
+        return replace(
+            made,
+            numbers={**made.numbers, **widest},
+            parameters={**made.parameters, **widest},
+            condition=self._condition,
+        )
 
     def candidates(self, brief: Brief) -> Sequence[QueryClass]:
         return [every_conjunction(brief.schema)]

@@ -7,6 +7,7 @@ L2 sensitivity, so M of them cost M/rho (replace-one) with the same rho.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from understudy.errors import NotSupported
 from understudy.game.loop import Played, play
 from understudy.game.players.measuring import MeasureAll
 from understudy.game.players.relaxed import Fit, RelaxedRows
-from understudy.mechanisms.base import Brief, Mechanism
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism
 from understudy.privacy import Meter
 from understudy.runtime.watching import Watcher
 
@@ -58,14 +59,25 @@ class Projection(Mechanism):
                 " marginals, or the mechanism 'rap'."
             )
 
-    def model_numbers(self, brief: Brief) -> int:
-        return self.relaxed_rows * sum(brief.schema.shape)
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        moved = sum(part.l2_squared(brief.neighbours) for part in brief.workload)
+        sigma = math.sqrt(moved / (2 * float(means.rho)))
+        batches = len(brief.workload)
+        return Decision.of(
+            self,
+            brief,
+            means,
+            how=f"{batches} batches measured at once, {self.relaxed_rows} relaxed rows fitted",
+            numbers={"batches": batches, "sigma": sigma, "rate": self._fit.pace},
+            model_numbers=self.relaxed_rows * sum(brief.schema.shape),
+        )
 
     def play(
-        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        query = MeasureAll(meter, list(brief.workload), rho=meter.left)
-        data = RelaxedRows(brief.schema, self._fit, rows=meter.rows, rng=rng, watcher=watcher)
+        brief, means = decision.brief, decision.means
+        query = MeasureAll(meter, list(brief.workload), rho=means.rho)
+        data = RelaxedRows(brief.schema, self._fit, rows=means.rows, rng=rng, watcher=watcher)
         return play(data, query, rounds=1, watcher=watcher, schema=brief.schema)
 
     @property

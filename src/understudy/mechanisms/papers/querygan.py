@@ -11,7 +11,7 @@ the exponential mechanism needs none of it, and the front door's certificate no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from understudy.game.players.leader import LEADERS, LeadingGenerator
 from understudy.game.players.measuring import check_choosable
 from understudy.game.players.network import Network, Size, check_network, one_thread
 from understudy.game.players.relaxed import MOST_NUMBERS
-from understudy.mechanisms.base import Brief, Mechanism, check_whole
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, check_whole
 from understudy.mechanisms.papers.leading import rounds_for
 from understudy.privacy import Meter
 from understudy.queries.base import relaxed
@@ -100,16 +100,25 @@ class QueryGan(Mechanism):
                 )
         check_choosable(self.name, brief.workload)
 
-    def model_numbers(self, brief: Brief) -> int:
-        rounds = self.rounds or 2  # the rule for rounds needs the budget
-        return int(self.last * rounds * self._size(brief, rounds).latents * sum(brief.schema.shape))
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        rounds = self.rounds or rounds_for(means.rho, means.rows, brief.workload)
+        size = self._size(brief, rounds)
+        return Decision.of(
+            self,
+            brief,
+            means,
+            how=f"{rounds - 1} queries selected, a network of {size.latents} latents trained on them",
+            numbers={"rounds": rounds, "latents": size.latents},
+            plan=(rounds, size),
+            model_numbers=int(self.last * rounds * size.latents * sum(brief.schema.shape)),
+        )
 
     def play(
-        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        rounds = self.rounds or rounds_for(meter.left, meter.rows, brief.workload)
-        size = self._size(brief, rounds)
-        query = WorstSigned(meter, brief.workload.parts, rho=meter.left / (rounds - 1))
+        brief, rho = decision.brief, decision.means.rho
+        rounds, size = decision.plan
+        query = WorstSigned(meter, brief.workload.parts, rho=rho / (rounds - 1))
         with one_thread():
             network = Network(brief.schema, size, rng)
             data = LeadingGenerator(
@@ -121,8 +130,7 @@ class QueryGan(Mechanism):
                 last=self.last,
                 rng=rng,
             )
-            played = play(data, query, rounds=rounds - 1, watcher=watcher, schema=brief.schema)
-        return replace(played, facts={"rounds": rounds, "latents": size.latents})
+            return play(data, query, rounds=rounds - 1, watcher=watcher, schema=brief.schema)
 
     def _size(self, brief: Brief, rounds: int) -> Size:
         most = max(1, MIXED // (rounds * sum(brief.schema.shape)))

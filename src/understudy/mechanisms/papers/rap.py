@@ -20,7 +20,7 @@ from understudy.errors import NotSupported, ParameterError
 from understudy.game.loop import Played, play
 from understudy.game.players.measuring import WorstSeveral
 from understudy.game.players.relaxed import Fit, RelaxedRows
-from understudy.mechanisms.base import Brief, Mechanism
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism
 from understudy.privacy import Meter
 from understudy.runtime.watching import Watcher
 
@@ -87,18 +87,28 @@ class Rap(Mechanism):
                 " apart into."
             )
 
-    def model_numbers(self, brief: Brief) -> int:
-        return self.relaxed_rows * sum(brief.schema.shape)
+    def decide(self, brief: Brief, means: Means) -> Decision:
+        rounds, queries = self._rounds(means.rho, means.rows, brief.workload.size)
+        return Decision.of(
+            self,
+            brief,
+            means,
+            how=f"{rounds} rounds, {queries} queries selected and measured in each",
+            numbers={"rounds": rounds, "queries_per_round": queries, "rate": self._fit.pace},
+            plan=(rounds, queries),
+            model_numbers=self.relaxed_rows * sum(brief.schema.shape),
+        )
 
     def play(
-        self, brief: Brief, meter: Meter, rng: np.random.Generator, watcher: Watcher
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        rounds, queries = self._plan(meter.left, meter.rows, brief.workload.size)
-        half = meter.left / (2 * rounds)
+        brief, means = decision.brief, decision.means
+        rounds, queries = decision.plan
+        half = means.rho / (2 * rounds)
         query = WorstSeveral(
             meter, list(brief.workload), queries=queries, select=half, measure=half
         )
-        data = RelaxedRows(brief.schema, self._fit, rows=meter.rows, rng=rng)
+        data = RelaxedRows(brief.schema, self._fit, rows=means.rows, rng=rng)
         return play(data, query, rounds=rounds, watcher=watcher, schema=brief.schema)
 
     @property
@@ -110,7 +120,7 @@ class Rap(Mechanism):
             steps=self.steps,
         )
 
-    def _plan(self, rho: Fraction, rows: int, queries: int) -> tuple[int, int]:
+    def _rounds(self, rho: Fraction, rows: int, queries: int) -> tuple[int, int]:
         """(T, K) from public numbers.
 
         The noise of selection and of measurement is about ln|Q| * sqrt(TK / rho) rows, and what is

@@ -78,6 +78,14 @@ def exact_epsilon(value: Any) -> Fraction:
     return epsilon
 
 
+def exact_delta(value: Any) -> Fraction:
+    """delta as an exact rational inside what is allowed."""
+    delta = exact(value, "delta")
+    if not 0 < delta < 1:
+        raise ParameterError("delta must lie strictly between 0 and 1; a common choice is 1/n^2.")
+    return delta
+
+
 def log_delta(order: Fraction, renyi: Fraction, epsilon: Fraction) -> Decimal:
     """ln of the delta above at one order, rounded up."""
     with localcontext(Context(prec=DIGITS)) as ctx:
@@ -220,11 +228,7 @@ class Budget:
     @classmethod
     def of(cls, *, epsilon: Any, delta: Any) -> Budget:
         """The budget of an (epsilon, delta) promise."""
-        e, d = exact_epsilon(epsilon), exact(delta, "delta")
-        if not 0 < d < 1:
-            raise ParameterError(
-                "delta must lie strictly between 0 and 1; a common choice is 1/n^2."
-            )
+        e, d = exact_epsilon(epsilon), exact_delta(delta)
         return cls(rho_for(e, d), e, d)
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -16,11 +17,13 @@ from understudy.privacy.noise.samplers import Noise, round_sigma_up, sqrt_up
 from understudy.privacy.noise.wide import noisy_above, threshold_for
 from understudy.privacy.requests import as_shares, check_measurable, exact_rho, name_of, whole
 from understudy.privacy.verbs.base import Priced, Public, Verb, l2_squared, read
-from understudy.queries.base import QueryClass
+from understudy.queries.base import Neighbours, QueryClass
 
 KEPT = 20_000  # empty cells that exceed the threshold of a wide marginal, on average
 # so that the threshold of a wide marginal is well beyond sigma (proofs/measure, M5)
 MOST_KEPT = DENSE_CELLS // 16
+# With no sensitivity (n under replace-one) any noise is private; this is next to none.
+LEAST_SIGMA = Fraction(1, 4)
 
 
 @dataclass(frozen=True)
@@ -72,13 +75,8 @@ class Measure(Verb[list[Measurement]]):
                 "A measurement needs something to measure, and kept, a whole number up to"
                 f" {MOST_KEPT:,}."
             )
-        shares = as_shares(self.weights, len(parts))
-        sensitivities = [l2_squared(part, public.neighbours) for part in parts]
-        # With no sensitivity (n under replace-one) any noise is private; sigma 1/4 is next to none.
-        sigmas = [
-            round_sigma_up(max(sqrt_up(l2 / (2 * rho * share)), Fraction(1, 4)))
-            for l2, share in zip(sensitivities, shares, strict=True)
-        ]
+        events = charges(parts, rho, public.neighbours, self.weights)
+        sigmas = [sigma_of(event) for event in events]
         reads = read(parts)
         limits = [kept if sparse or size > DENSE_CELLS else None for _, size in reads]
 
@@ -88,16 +86,34 @@ class Measure(Verb[list[Measurement]]):
                 for part, counts, sigma, limit in zip(parts, exact, sigmas, limits, strict=True)
             ]
 
-        return Priced(
-            events=tuple(
-                ev.DiscreteGaussian(
-                    what=f"measure {name_of(part)}", sigma_squared=sigma**2, l2_squared=l2
-                )
-                for part, sigma, l2 in zip(parts, sigmas, sensitivities, strict=True)
-            ),
-            reads=reads,
-            answer=answer,
+        return Priced(events=events, reads=reads, answer=answer)
+
+
+def charges(
+    parts: Sequence[QueryClass],
+    rho: Fraction,
+    neighbours: Neighbours,
+    weights: Sequence[int | Fraction] | None = None,
+) -> tuple[ev.DiscreteGaussian, ...]:
+    """What measuring some batches for at most ``rho`` is charged as: sigma is rounded up, so it
+    costs a little less. From public numbers alone, so that a plan can ask, too.
+    """
+    found = []
+    for part, share in zip(parts, as_shares(weights, len(parts)), strict=True):
+        l2 = l2_squared(part, neighbours)
+        sigma = round_sigma_up(max(sqrt_up(l2 / (2 * rho * share)), LEAST_SIGMA))
+        found.append(
+            ev.DiscreteGaussian(
+                what=f"measure {name_of(part)}", sigma_squared=sigma**2, l2_squared=l2
+            )
         )
+    return tuple(found)
+
+
+def sigma_of(event: ev.DiscreteGaussian) -> Fraction:
+    """The standard deviation of its noise; a sigma that is drawn with is rational."""
+    square = event.sigma_squared
+    return Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
 
 
 def noisy(

@@ -1,0 +1,312 @@
+"""What a release, a plan or a rule is asked for: the one place where a request is checked.
+
+Everything here is public and known before a table is opened. What is refused here is refused in the
+same sentence to everybody who asks, and nothing was charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from understudy.bundle.saving import check_folder
+from understudy.counting.tally import LARGEST_TABLE
+from understudy.errors import NotSupported, ParameterError, SchemaError, SourceError
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, make
+from understudy.mechanisms.choose import choose
+from understudy.privacy import Budget, FileLedger
+from understudy.privacy.accounting.accountant import Cost, total_cost
+from understudy.privacy.accounting.budget import exact_delta, exact_epsilon
+from understudy.privacy.ledger.ledger import Ledger
+from understudy.privacy.verbs.measure import charges, sigma_of
+from understudy.privacy.verbs.total import EVERYBODY
+from understudy.queries.base import Neighbours
+from understudy.queries.workload import Workload, marginals, query_classes
+from understudy.runtime.paths import as_path
+from understudy.schema import Schema
+
+CERTIFICATE_SHARE = Fraction(1, 20)  # of rho, for the certificate
+TOTAL_SHARE = Fraction(1, 50)  # of what is left, for the number of rows when it is private
+MOST_ROWS = 100_000_000
+MOST_CODES = 2**28  # synthetic rows x columns: one gigabyte
+MOST_SEED = 2**63 - 1
+FEWEST_ROWS_FOR_DEFAULT = 32  # below this, delta = 1/n^2 is above 0.001
+UNKNOWN_ROWS = 1  # stands for a private number until it is released; no cost depends on it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A release or a plan as it was asked for, and found sound.
+
+    Attributes:
+        brief: schema, workload and neighbours.
+        epsilon: the promise; delta likewise, or None for 1/n^2 once n is known.
+        mechanism: who plays; why that one.
+        rows: how many synthetic rows; None for as many as the table has.
+        seed: of the public randomness; None for a fresh one.
+        ledger: as given; None for the one beside the table.
+        out: the folder that a release will be saved to, if that is known.
+    """
+
+    brief: Brief
+    epsilon: Fraction
+    delta: Fraction | None
+    mechanism: Mechanism
+    why: str
+    rows: int | None = None
+    seed: int | None = None
+    ledger: Ledger | None = None
+    out: Path | None = None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        schema: Schema | Mapping[str, Any] | str | Path,
+        epsilon: Any,
+        delta: Any = None,
+        workload: Workload | str | None = None,
+        mechanism: str | Mechanism = "auto",
+        parameters: Mapping[str, Any] | None = None,
+        neighbours: str = "replace-one",
+        rows: Any = None,
+        seed: Any = None,
+        ledger: str | Path | Ledger | None = None,
+        out: str | Path | None = None,
+    ) -> Request:
+        """The request of these arguments, or a refusal in a sentence."""
+        described = as_schema(schema)
+        work, relation = as_workload(workload, described), as_neighbours(neighbours)
+        brief = Brief(schema=described, workload=work, neighbours=relation)
+        chosen, why = as_mechanism(mechanism, parameters, brief)
+        return cls(
+            brief=brief,
+            epsilon=exact_epsilon(epsilon),
+            delta=as_delta(delta, relation),
+            mechanism=chosen,
+            why=why,
+            rows=as_whole_number(rows, "rows", 1, most_rows(described)),
+            seed=as_whole_number(seed, "seed", 0, MOST_SEED),
+            ledger=as_ledger(ledger),
+            out=as_folder(out),
+        )
+
+    def decide(self, n: int | None) -> Decision:
+        """What to do with a table of ``n`` rows, None if their number is private; a refusal if the
+        promise does not go with so many, or does not allow it.
+        """
+        budget = self._budget(n)
+        means = means_of(self.brief.neighbours, budget, for_play(budget), n)
+        decision = self.mechanism.decide(self.brief, means)
+        whole = reservation(decision, for_play(budget)) + Cost(for_certificate(budget))
+        if not whole.fits(budget):
+            raise ParameterError(
+                f"The mechanism {self.mechanism.name} asks for more than the promised epsilon and"
+                " delta allow."
+            )
+        return decision
+
+    def _budget(self, n: int | None) -> Budget:
+        """The promise in rho; delta is checked against n only where n is public."""
+        if n == 0:
+            raise SourceError("The table is empty; there is nothing to release.")
+        delta = self.delta
+        if delta is None:
+            assert n is not None  # see as_delta
+            delta = default_delta(n)
+        elif n is not None and self.brief.neighbours is Neighbours.REPLACE_ONE:
+            check_delta(delta, n)
+        return Budget.of(epsilon=self.epsilon, delta=delta)
+
+
+def for_certificate(budget: Budget) -> Fraction:
+    """The rho that is set aside for the certificate."""
+    return budget.rho * CERTIFICATE_SHARE
+
+
+def for_play(budget: Budget) -> Fraction:
+    """The rho that is left for everything else."""
+    return budget.rho - for_certificate(budget)
+
+
+def means_of(neighbours: Neighbours, budget: Budget, rho: Fraction, n: int | None) -> Means:
+    """What ``rho`` leaves a mechanism, once the number of rows is bought where it is private; None
+    for a number that nobody knows yet.
+    """
+    rows = UNKNOWN_ROWS if n is None else n
+    if neighbours is Neighbours.REPLACE_ONE:
+        return Means(budget=budget, rho=rho, rows=rows)
+    (count,) = charges([EVERYBODY], rho * TOTAL_SHARE, neighbours)
+    left = rho - total_cost([count]).rho
+    return Means(budget=budget, rho=left, rows=rows, rows_sigma=sigma_of(count))
+
+
+def reservation(decision: Decision, rho: Fraction) -> Cost:
+    """What to reserve of ``rho``: the mechanism's cost, and that of a private number of rows."""
+    return decision.cost + Cost(rho - decision.means.rho)
+
+
+def as_schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
+    if isinstance(given, Schema):
+        schema = given
+    elif isinstance(given, Mapping):
+        schema = Schema.from_dict(given)
+    elif isinstance(given, (str, Path)):
+        schema = Schema.load(given)
+    else:
+        raise ParameterError("schema must be a Schema, a mapping, or the path of a schema file.")
+    try:
+        schema.digest  # noqa: B018 (kept; a schema that cannot be written must be refused before a budget is spent on it)
+    except UnicodeEncodeError:
+        raise SchemaError(
+            "The schema holds text that cannot be written as UTF-8; change that name or category."
+        ) from None
+    if not schema.reads_back:
+        raise SchemaError(
+            "The schema has a column whose bins cannot be written to a file; make it with"
+            " Schema.from_dict."
+        )
+    return schema
+
+
+def as_workload(given: Workload | str | None, schema: Schema) -> Workload:
+    if given is None:
+        work = marginals(schema, k=min(2, len(schema)))
+    elif isinstance(given, str):
+        work = Workload.parse(given, schema)
+    elif isinstance(given, Workload):
+        work = given
+    else:
+        raise ParameterError(
+            "workload must be a Workload, a text such as '3-way:64@7', or the path of a workload"
+            " file."
+        )
+    if work.schema != schema:
+        raise ParameterError("The workload is written for another schema than the table's.")
+    known = query_classes()
+    for part in work:
+        if known.get(part.kind) is not type(part):
+            raise NotSupported(
+                f"Queries of the kind {part.kind} could be asked but not read back from the"
+                " release; put their class into queries/ or announce it by an entry point"
+                " (docs/queries.md)."
+            )
+    widest = max(part.size for part in work)
+    if widest > LARGEST_TABLE:
+        raise NotSupported(
+            f"The workload has a marginal of {widest:,} cells, more than can be numbered; ask for"
+            " fewer columns."
+        )
+    return work
+
+
+def as_neighbours(given: str) -> Neighbours:
+    try:
+        return Neighbours(given)
+    except ValueError:
+        said = f"{given[:40]!r}" if isinstance(given, str) else f"of type {type(given).__name__}"
+        raise ParameterError(
+            f"neighbours is {said}; it must be replace-one or add-remove-one."
+        ) from None
+
+
+def as_parameters(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    if given is not None and not (
+        isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
+    ):
+        raise ParameterError("parameters must be a mapping from names to values.")
+    return dict(given or {})
+
+
+def as_mechanism(
+    given: str | Mechanism, parameters: Mapping[str, Any] | None, brief: Brief
+) -> tuple[Mechanism, str]:
+    """(the mechanism as asked for, or the best one for the brief; why), once it is known that it
+    serves the brief.
+    """
+    named = as_parameters(parameters)
+    if not isinstance(given, str) or given != "auto":
+        chosen, why = make(given, named), "you asked for it"
+    elif named:
+        raise ParameterError("Parameters belong to a mechanism; name one instead of auto.")
+    else:
+        chosen, why = choose(brief)
+    if brief.neighbours not in chosen.relations:
+        raise NotSupported(
+            f"{chosen.name} is proved private under {' or '.join(chosen.relations)} only; name"
+            " another mechanism or relation."
+        )
+    chosen.check(brief)
+    return chosen, why
+
+
+def as_ledger(given: str | Path | Ledger | None) -> Ledger | None:
+    if isinstance(given, (str, Path)):
+        return FileLedger(as_path(given, "ledger"))
+    if given is not None and not (
+        callable(getattr(given, "reserve", None)) and isinstance(getattr(given, "where", None), str)
+    ):
+        raise ParameterError("ledger is the path of a file, or a ledger.")
+    return given
+
+
+def as_folder(given: str | Path | None) -> Path | None:
+    """A folder that a release can be saved to."""
+    if given is None:
+        return None
+    place = as_path(given, "the release's folder")
+    check_folder(place)
+    return place
+
+
+def as_delta(given: Any, neighbours: Neighbours) -> Fraction | None:
+    if given is None:
+        if neighbours is Neighbours.ADD_REMOVE_ONE:
+            raise ParameterError(
+                "delta is required with add-remove-one, because its default 1/n^2 would reveal the"
+                " private n."
+            )
+        return None
+    return exact_delta(given)
+
+
+def check_delta(delta: Fraction, n: int) -> None:
+    """Raise unless the failure mass is below one row's share."""
+    if not delta < Fraction(1, n):
+        raise ParameterError(
+            f"delta must lie strictly between 0 and 1/n = {1 / n:.3g}; a common choice is 1/n^2."
+        )
+
+
+def default_delta(n: int) -> Fraction:
+    """1/n^2, which is a promise only when n is not tiny."""
+    if n < FEWEST_ROWS_FOR_DEFAULT:
+        raise ParameterError(
+            f"A table of fewer than {FEWEST_ROWS_FOR_DEFAULT} rows needs delta to be given: 1/n^2"
+            " would be no promise."
+        )
+    return Fraction(1, n**2)
+
+
+def as_whole_number(value: Any, name: str, low: int, high: int) -> int | None:
+    if value is None:
+        return None
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, np.integer))
+        or not low <= value <= high
+    ):
+        raise ParameterError(f"{name} must be a whole number from {low:,} to {high:,}.")
+    return int(value)
+
+
+def most_rows(schema: Schema) -> int:
+    """The most synthetic rows of a table: a wide one is released with fewer rows than it has.
+    Public numbers alone decide.
+    """
+    return max(1, min(MOST_ROWS, MOST_CODES // len(schema)))

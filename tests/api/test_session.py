@@ -1,0 +1,132 @@
+"""The one place where a budget is reserved, an interrupt told and an end written."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from understudy.api.session import Promise, reserve
+from understudy.checks import SMALL, small_table
+from understudy.errors import BudgetRefused, NotCertified, NotSupported, ReleaseFailed
+from understudy.privacy import Meter, ProcessLedger
+from understudy.privacy.accounting import events as ev
+from understudy.privacy.accounting.accountant import ORDERS, Cost, total_cost
+from understudy.privacy.ledger.ledger import EARLY, MADE
+from understudy.queries.base import Neighbours
+from understudy.sources.memory import MemorySource
+
+REPLACE, ADD = Neighbours
+CURVE = tuple(Fraction(i + 1, 10) for i in range(len(ORDERS)))
+PROMISE = Promise(what="The test", label="a test", epsilon=Fraction(1), delta=Fraction(1, 10**6))
+
+
+class Tripwire(MemorySource):
+    looked = False
+
+    def count(self, column_sets: Any) -> Any:
+        Tripwire.looked = True
+        return super().count(column_sets)
+
+
+def reserving(ledger: Any, relation: Any = REPLACE, play: Cost = Cost(Fraction(1))) -> Any:  # noqa: B008
+    source = Tripwire(small_table(), SMALL)
+    return reserve(ledger, source, PROMISE, neighbours=relation, play=play, certify=Fraction(1, 4))
+
+
+@pytest.mark.parametrize("relation", [REPLACE, ADD])
+@pytest.mark.parametrize(
+    "play",
+    [
+        Cost(Fraction(1)),
+        Cost(Fraction(1), delta=Fraction(1, 9)),
+        Cost(Fraction(1), CURVE, curve_rho=Fraction(3)),
+        Cost(Fraction(0), CURVE, Fraction(1, 9), Fraction(3)),
+    ],
+)
+def test_what_is_reserved_covers_every_part_of_the_allowance(
+    relation: Neighbours, play: Cost
+) -> None:
+    """rho, delta and the curve, with the share of the certificate, under the relation that is
+    meant, though it is given as plain text.
+    """
+    told: list[tuple[Cost, Any]] = []
+
+    class Listens(ProcessLedger):
+        def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> int:
+            told.append((total_cost(events), neighbours))
+            return super().reserve(label, events, neighbours)
+
+    with reserving(Listens(), str(relation), play) as meter:
+        ((whole, neighbours),) = told
+        assert whole == play + Cost(Fraction(1, 4))
+        assert neighbours is relation and meter.neighbours is relation
+        assert meter.left == play.rho
+
+
+def test_the_ledger_is_charged_before_there_is_a_meter(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refuses(ProcessLedger):
+        def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> int:
+            raise BudgetRefused("no")
+
+    made: list[object] = []
+    monkeypatch.setattr(Meter, "__init__", lambda self, *args, **how: made.append(self))
+    Tripwire.looked = False
+    with pytest.raises(BudgetRefused, match=r"^no$"), reserving(Refuses()):
+        pass
+    assert not made and not Tripwire.looked
+
+
+def test_an_end_is_written_and_the_meter_is_closed() -> None:
+    ledger = ProcessLedger()
+    with reserving(ledger) as meter:
+        assert ledger.state.charges[0].ended is None
+    assert ledger.state.charges[0].ended == MADE and ledger.state.charges[0].label == "a test"
+    with pytest.raises(Exception, match="closed"):
+        _ = meter.rows
+
+
+@pytest.mark.parametrize(
+    ("problem", "kind", "words"),
+    [
+        (ValueError("the cell was 13579"), ReleaseFailed, "Something unexpected went wrong."),
+        (NotSupported("This cannot be done."), ReleaseFailed, "This cannot be done."),
+        (MemoryError("13579"), ReleaseFailed, "Memory ran out"),
+    ],
+)
+def test_whatever_goes_wrong_after_the_charge_says_that_it_is_spent(
+    problem: Exception, kind: type[Exception], words: str
+) -> None:
+    ledger = ProcessLedger()
+    with pytest.raises(kind) as caught, reserving(ledger):
+        raise problem
+    said = str(caught.value)
+    assert said.startswith(words) and said.endswith(
+        "The test had begun, so its whole budget counts as spent."
+    )
+    # what it came from holds cells, and must not be found beside it
+    assert "13579" not in said
+    assert caught.value.__context__ is None and caught.value.__cause__ is None
+    assert ledger.state.charges[0].ended == EARLY
+
+
+def test_a_failure_that_says_itself_that_the_charge_stays_is_not_told_twice() -> None:
+    with (
+        pytest.raises(NotCertified, match=r"^No proof; the charge stays\.$") as caught,
+        reserving(ProcessLedger()),
+    ):
+        raise NotCertified("No proof; the charge stays.")
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_whoever_interrupts_is_told_what_is_spent(stop: type[BaseException]) -> None:
+    ledger = ProcessLedger()
+    with pytest.raises(stop) as caught, reserving(ledger):
+        raise stop
+    assert caught.value.__notes__ == [
+        "The test had begun: its whole budget (epsilon 1, delta 1e-06) counts as spent"
+        f" (ledger: {ledger.where})."
+    ]
+    assert ledger.state.charges[0].ended == EARLY
