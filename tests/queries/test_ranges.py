@@ -136,7 +136,7 @@ def test_a_text_that_names_none_is_refused(text: str, sentence: str) -> None:
         ("{ranges: {}}", "are written {column: [[low, high], ...]}"),
         ("{ranges: age}", "are written {column: [[low, high], ...]}"),
         ("{ranges: {age: [[20, 3000]]}}", "has no value '3000'"),
-        ("{ranges: {sex: [[f, m]]}}", "is categorical"),
+        ("{ranges: {sex: [[f, m]]}}", "has no order"),
         ("{prefixes: []}", "of a column, or of a list of columns"),
         ("{prefixes: {age: 3}}", "of a column, or of a list of columns"),
         ("{prefixes: age, ranges: {age: [[20, 30]]}}", "nothing beside them"),

@@ -1,1 +1,1 @@
-"""Counting coded rows, whoever owns them: the kernels that sources and released rows share."""
+"""Room 2: counting coded rows, whoever owns them; sources and released rows share it."""

@@ -1,3 +1,3 @@
-"""Private learning: classes of yes/no rules, what may be asked of them, and estimators that learn
+"""Room 12: private learning: ``learn()``, what it saves, and estimators that learn
 one privately.
 """

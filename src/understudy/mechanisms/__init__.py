@@ -1,1 +1,1 @@
-"""Room 6: one paper, one file. A new file here is found by itself; see docs/add-a-mechanism.md."""
+"""Room 9: one mechanism, one file, found by itself; see docs/add-a-mechanism.md."""

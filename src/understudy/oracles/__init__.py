@@ -1,3 +1,3 @@
-"""Room 4, solvers over records: which record has the largest sum of weighted queries? They see
+"""Room 6, solvers over records: which record has the largest sum of weighted queries? They see
 released values only.
 """

@@ -1,1 +1,1 @@
-"""Classes of yes/no rules: what a private learner may ask, counting them all, certifying solvers."""
+"""Room 7: classes of yes/no rules, counting them all, and who may solve for the best of them."""

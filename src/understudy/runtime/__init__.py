@@ -1,1 +1,1 @@
-"""Under every room: compiled kernels, files and memory of the machine, progress, finding what a folder holds."""
+"""Room 0, under every other: compiled kernels, files, memory, progress, what a folder holds."""

@@ -1,4 +1,4 @@
-"""Room 0: what is PUBLIC about the table. Nothing here is ever read from sensitive rows."""
+"""Room 1: what is PUBLIC about the table. Nothing here is ever read from sensitive rows."""
 
 from understudy.schema.columns import Boolean, Categorical, Column, Moment, Number
 from understudy.schema.schema import Schema

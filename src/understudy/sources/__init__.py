@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from understudy import sources as room
 from understudy.errors import SourceError
 from understudy.runtime.discovery import classes_in
@@ -21,6 +23,9 @@ def open_source(table: Any, schema: Schema) -> Source:
         if table.schema != schema:
             raise SourceError("The source was opened with another schema than the release's.")
         return table
+    # The first array that Arrow turns into NumPy's makes it look for pandas, and an interrupt in the
+    # midst of that is lost. Here nothing is charged yet, and whoever asks can ask again.
+    pa.array([0]).to_numpy(zero_copy_only=False)
     for kind in source_kinds():
         source = kind.opened(table, schema)
         if source is not None:
