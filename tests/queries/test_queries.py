@@ -413,3 +413,15 @@ def test_workloads_survive_their_plain_form() -> None:
         Workload.from_dict(plain, SCHEMA) == work
         and Workload.from_dict(plain, SCHEMA).spec == work.spec
     )
+
+
+def test_a_batch_that_names_a_column_twice_is_no_part_of_a_workload() -> None:
+    """Its rows would be counted one way in the table and another way among the released ones."""
+
+    class Twice(Marginal):
+        @property
+        def columns(self) -> tuple[int, ...]:
+            return (0, 0)
+
+    with pytest.raises(WorkloadError, match="once, in their order"):
+        Workload(Schema.from_domain({"a": 2, "b": 2}), (Twice((0, 1), (2, 2)),), "by hand")

@@ -66,6 +66,10 @@ class Workload:
             raise WorkloadError(
                 "A batch of queries is written for another schema than the workload's."
             )
+        if any(list(part.columns) != sorted(set(part.columns)) for part in self.parts):
+            raise WorkloadError(
+                "A batch of queries names each of its columns once, in their order."
+            )
 
     @property
     def size(self) -> int:
