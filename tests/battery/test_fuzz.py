@@ -422,7 +422,7 @@ def test_an_altered_bundle_fails_verification_or_is_refused_in_a_sentence(
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
     rng = random.Random(0)
     noticed = Counter[str]()
-    for number in range(60):
+    for number in range(120):
         name, text = another_bundle(before, rng)
         (folder / name).write_bytes(text)
         heard = listen(lambda: us.verify(folder))

@@ -75,9 +75,9 @@ class Measure(Verb[list[Measurement]]):
                 "A measurement needs something to measure, and kept, a whole number up to"
                 f" {MOST_KEPT:,}."
             )
+        reads = read(parts)
         events = charges(parts, rho, public.neighbours, self.weights)
         sigmas = [sigma_of(event) for event in events]
-        reads = read(parts)
         limits = [kept if sparse or size > DENSE_CELLS else None for _, size in reads]
 
         def answer(exact: Sequence[Counts], noise: Noise) -> list[Measurement]:
