@@ -101,8 +101,14 @@ class DomainWeights:
             inside = part.truth(records_over(part.columns, shape))
             pull = target / np.maximum(model, 1e-300)
             push = (1 - target) / np.maximum(1 - model, 1e-300)
-            table = np.where(inside, pull**STEP, push**STEP).prod(axis=1)
-            table /= DomainModel(self._weights).marginal(part.columns) @ table
+            # A product over many queries leaves the range of floats; what it makes of the weights
+            # is taken relative to the largest of them.
+            logs = STEP * np.where(inside, np.log(pull), np.log(push)).sum(axis=1)
+            there = DomainModel(self._weights).marginal(part.columns)
+            some = there > 1e-290
+            largest = (logs[some] + np.log(there[some])).max()
+            table = np.exp(np.minimum(logs - largest, 690.0))  # below 1e300
+            table /= there @ table
         return table.reshape(
             [size if axis in part.columns else 1 for axis, size in enumerate(shape)]
         )
