@@ -887,7 +887,7 @@ def test_prsma_from_end_to_end_at_a_toy_size() -> None:
     assert event["event"] == "ApproximateDP" and made.of.contains(made.rule)
 
 
-# ---------------------------------------------------------------------- the front door
+# ---------------------------------------------------------------------- learn()
 
 
 def planted(n: int = 4000, d: int = 5) -> tuple[np.ndarray, dict[str, int]]:

@@ -194,7 +194,7 @@ def as_workload(given: Workload | str | None, schema: Schema) -> Workload:
             raise NotSupported(
                 f"Queries of the kind {part.kind} could be asked but not read back from the"
                 " release; put their class into queries/ or announce it by an entry point"
-                " (docs/queries.md)."
+                " (docs/add-a-query-class.md)."
             )
     widest = max(part.size for part in work)
     if widest > LARGEST_TABLE:

@@ -1,4 +1,4 @@
-"""A whole release of an invented table as the front door makes it: COUNT if n is private, PLAY,
+"""A whole release of an invented table as `api/release.py` makes it: COUNT if n is private, PLAY,
 make ROWS, CERTIFY.
 """
 

@@ -38,7 +38,7 @@ from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.runtime.paths import as_path
 
-UNKEPT = "discriminator "  # charges whose noisy sums are used up in training begin so
+NOT_KEPT = "discriminator "  # charges whose noisy sums are used up in training begin so
 NOTHING = "there is none"  # in the place of a detail, where a check does not apply
 
 
@@ -223,8 +223,8 @@ def _noise(release: Release) -> tuple[bool, str]:
     charged = [e for e in release.facts.events if isinstance(e, ev.DiscreteGaussian)]
     if [e.what for e in charged].count("certify") != 1 or charged[-1].what != "certify":
         return False, "a release is certified once, at its end"
-    unkept = [e.l2_squared for e in charged if e.what.startswith(UNKEPT)]
-    if unkept and (name := _not_installed(release)):
+    not_kept = [e.l2_squared for e in charged if e.what.startswith(NOT_KEPT)]
+    if not_kept and (name := _not_installed(release)):
         return (
             False,
             (
@@ -232,9 +232,9 @@ def _noise(release: Release) -> tuple[bool, str]:
                 " installed here"
             ),
         )
-    if unkept and unkept != _unkept(release):
+    if not_kept and not_kept != _not_kept(release):
         return False, "charges without a measurement are not those that the mechanism makes"
-    measured = [e for e in charged[:-1] if not e.what.startswith(UNKEPT)]
+    measured = [e for e in charged[:-1] if not e.what.startswith(NOT_KEPT)]
     gaussians: list[Any] = [(e.sigma_squared, e.l2_squared) for e in measured]
     neighbours = release.facts.neighbours
     for measurement in release.measurements:
@@ -287,7 +287,7 @@ def _not_installed(release: Release) -> str:
     return "" if name in available_mechanisms() else shown(name)
 
 
-def _unkept(release: Release) -> list[int]:
+def _not_kept(release: Release) -> list[int]:
     """The squared sensitivities of what the mechanism of the manifest measures and does not keep."""
     said, facts = release.facts.mechanism, release.facts
     brief = Brief(schema=release.schema, workload=release.workload, neighbours=facts.neighbours)

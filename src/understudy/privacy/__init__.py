@@ -1,6 +1,6 @@
 """Room 5, THE ROOM: meter, verbs, noise, accounting, ledger. The proofs are in ``proofs/``.
 
-Nothing outside this folder (but the front door, which opens the table) may import ``sources``.
+Nothing outside this folder (but ``api/session.py``, which opens the table) may import ``sources``.
 """
 
 from understudy.privacy.accounting.budget import Budget

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from understudy.counting.tally import Counts, Verbs
-from understudy.errors import NotSupported
+from understudy.errors import NotSupported, WorkloadError
 from understudy.queries.relaxed import Relaxed
 from understudy.schema.domain import Domain
 
@@ -169,7 +169,7 @@ class QueryClass(ABC):
         """The batches of a workload file's entries that begin with one of ``words``, in order; a
         value in them is the characters written.
         """
-        raise NotImplementedError
+        raise WorkloadError(f"Queries of the kind {cls.kind} have no form in a workload file.")
 
     @classmethod
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Room 3: where the sensitive rows live. Only ``privacy/`` and the front door may open this door."""
+"""Room 3: where the sensitive rows live. Only ``privacy/`` and ``api/session.py`` open it."""
 
 from __future__ import annotations
 

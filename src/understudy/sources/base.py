@@ -16,7 +16,7 @@ from understudy.sources.header import check_header
 
 
 class Source(Blocks):
-    """Where sensitive rows live. Only ``privacy/`` and the front door may import this room.
+    """Where sensitive rows live. Only ``privacy/`` and ``api/session.py`` import this room.
 
     A source answers ``count`` and ``scan`` and nothing else; both return integer counts. It holds
     no result, writes nothing, and its messages name columns and files but never a cell.

@@ -6,7 +6,7 @@ SELECTED each round by the exponential mechanism, where the generator answers to
 generator is TRAINED on all that were selected. Nothing is measured. What is released are rows from
 the uniform mixture of the generators phi_0 ... phi_{T-1}. The paper's own privacy proof is broken
 in several places (its losses are not convex, its noise is calibrated to another norm); selection by
-the exponential mechanism needs none of it, and the front door's certificate no regret bound.
+the exponential mechanism needs none of it, and the release's certificate no regret bound.
 """
 
 from __future__ import annotations
