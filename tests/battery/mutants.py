@@ -284,7 +284,7 @@ MUTANTS = [
     mutant(
         "charges without a measurement, whoever makes them",
         "bundle/verify.py",
-        ("if unkept and unkept != _unkept(release):", "if False:"),
+        ("if not_kept and not_kept != _not_kept(release):", "if False:"),
         tests="mechanisms/test_generator.py bundle/test_bundle.py",
     ),
     # ------------------------------------------------------------------ charged late, or not at all
