@@ -107,9 +107,9 @@ def ratio(found: Measurement | Residual, pair: Sequence[CodedRows]) -> float:
     """The log-likelihood ratio of the two tables for one noisy vector: Gaussian, as the noise
     nearly is.
     """
-    first, second = (found.part.counts(table).dense().astype(float) for table in pair)
+    first, second = (found.batch.counts(table).dense().astype(float) for table in pair)
     if isinstance(found, Residual):
-        shape = found.part.shape
+        shape = found.batch.shape
         first, second = (
             contrast(table.astype(np.int64), shape).astype(float) for table in (first, second)
         )

@@ -115,7 +115,7 @@ def is_a_sentence(text: str, most: int = 1000) -> bool:
 
 def _raised_at(problem: Exception) -> str:
     frames = traceback.extract_tb(problem.__traceback__)
-    ours = [frame for frame in frames if "understudy" in Path(frame.filename).parts] or frames
+    ours = [frame for frame in frames if "understudy" in Path(frame.filename).batches] or frames
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
 
 
@@ -267,7 +267,7 @@ def read_workload_text(data: bytes, folder: Path) -> None:
 def _use_workload(work: us.Workload, schema: us.Schema) -> None:
     if work.size < 10_000:
         assert us.Workload.from_dict(json.loads(json.dumps(work.to_dict())), schema) == work
-        work.parts[0].describe(schema, 0)
+        work.batches[0].describe(schema, 0)
 
 
 # asked of the command budget

@@ -73,8 +73,8 @@ def is_strong_copyleft(licence: str) -> bool:
     choices = re.split(r"\s+or\s+(?!later)", licence, flags=re.IGNORECASE)
     return all(
         any(
-            STRONG.search(part) and " with " not in part.lower()
-            for part in re.split(r"\s+and\s+", c, flags=re.I)
+            STRONG.search(batch) and " with " not in batch.lower()
+            for batch in re.split(r"\s+and\s+", c, flags=re.I)
         )
         for c in choices
     )

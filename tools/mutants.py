@@ -179,13 +179,13 @@ def main() -> None:
             {"mutant": one.what, "in": one.file, "caught by": one.caught_by or "NOTHING"}
             for one in found
         ]
-        part = {
+        batch = {
             "cases": len(found),
             "misses": missed,
             "said": f"{len(found) - missed} of {len(found)} broken variants were caught.",
             "rows": rows,
         }
-        Path(asked.file).write_text(json.dumps(part, indent=1) + "\n", encoding="utf-8")
+        Path(asked.file).write_text(json.dumps(batch, indent=1) + "\n", encoding="utf-8")
     sys.exit(1 if missed or not found else 0)
 
 

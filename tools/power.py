@@ -81,8 +81,8 @@ def hollow(place: str, says: Any) -> None:
     answer[:] = [says]
     room, _, name = place.partition(":")
     found: Any = importlib.import_module(room)
-    for part in name.split("."):
-        found = getattr(found, part)
+    for batch in name.split("."):
+        found = getattr(found, batch)
     function: FunctionType = getattr(found, "__func__", found)
     function.__code__, function.__defaults__, function.__kwdefaults__ = emptied.__code__, None, None
 

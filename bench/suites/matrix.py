@@ -51,9 +51,9 @@ def measure(point: Point) -> list[Line]:
     equal, split = plain(cells, float(rho), neighbours)
     ours = made.errors**2
     weights = sum(
-        float(sensitivity(p) / s**2) for p, s in zip(made.parts, made.sigmas, strict=True)
+        float(sensitivity(p) / s**2) for p, s in zip(made.batches, made.sigmas, strict=True)
     )
-    worst = float(joint_l2(made.parts, made.sigmas, neighbours)) / (
+    worst = float(joint_l2(made.batches, made.sigmas, neighbours)) / (
         weights if private else 2 * weights
     )
     deviations: Line = {
@@ -68,7 +68,7 @@ def measure(point: Point) -> list[Line]:
         "gain_in_largest": float(equal.max() / ours.max()),
         "above_bound": worst - 1,
     }
-    return [{**spent.line, "residuals": len(made.parts), **deviations, **gains}]
+    return [{**spent.line, "residuals": len(made.batches), **deviations, **gains}]
 
 
 SUITE = Suite(

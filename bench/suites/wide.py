@@ -62,12 +62,12 @@ def measure(point: Point) -> list[Line]:
     with clock() as counting:
         source = ItemSource.from_bits(bits, ROWS, schema)
         work = us.random_conjunctions(schema, QUERIES, seed=point.seed)
-        true = work.parts[0].counts(source).dense() / ROWS
+        true = work.batches[0].counts(source).dense() / ROWS
     budget = us.Budget.of(epsilon=exact(point.epsilon), delta=Fraction(1, 1000))
     with clock() as playing:
         played, _ = play_at(source, work, make(name, parameters), budget, ROWS, point.seed)
     with clock() as answering:
-        errors = np.abs(played.model.shares(work.parts[0]) - true)
+        errors = np.abs(played.model.shares(work.batches[0]) - true)
     known: Line = {
         key: value
         for key, value in dict(played.facts).items()

@@ -34,7 +34,13 @@ from understudy.privacy.accounting.accountant import total_cost
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.relaxed import Chances
 from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, parity
-from understudy.queries.workload import Workload, explicit, marginals, part_from_dict, query_classes
+from understudy.queries.workload import (
+    Workload,
+    batch_from_dict,
+    explicit,
+    marginals,
+    query_classes,
+)
 from understudy.runtime.watching import NoWatcher
 from understudy.schema import Schema
 from understudy.sources.base import Source
@@ -178,9 +184,9 @@ def _plays(kind: type[Mechanism], parameters: dict[str, object]) -> None:
                 "rows must be int32, rows x columns"
             )
             assert np.all((rows >= 0) & (rows < SMALL.shape)), "rows must lie in the domain"
-            for part in work:
-                shares = played.model.shares(part)
-                assert shares.shape == (part.size,) and np.all(
+            for batch in work:
+                shares = played.model.shares(batch)
+                assert shares.shape == (batch.size,) and np.all(
                     (shares > -1e-9) & (shares < 1 + 1e-9)
                 ), "shares must lie in [0, 1]"
             assert all(
@@ -196,10 +202,10 @@ def _learns(kind: type[Mechanism], parameters: dict[str, object]) -> None:
     played, _ = _play(kind, parameters, work, Neighbours.REPLACE_ONE, Fraction(5))
     truth = CodedRows(small_table(), SMALL.shape)
     made = CodedRows(played.model.rows(600, np.random.default_rng(0)), SMALL.shape)
-    for part in work:
-        exact, released = part.counts(truth).dense() / 600, part.counts(made).dense() / 600
+    for batch in work:
+        exact, released = batch.counts(truth).dense() / 600, batch.counts(made).dense() / 600
         gap = np.abs(exact - released).max()
-        assert gap < max(0.05, 0.5 * np.abs(exact - 1 / part.size).max()), (
+        assert gap < max(0.05, 0.5 * np.abs(exact - 1 / batch.size).max()), (
             f"a 1-way share is off by {gap:.3f} at rho 5"
         )
 
@@ -230,9 +236,9 @@ def crossings(classes: dict[str, type[QueryClass]], seed: int = 0) -> Iterator[W
             tuple(dict.fromkeys([*marginals(SMALL, k=2), *examples])),
             f"pairs and {kind.kind}",
         )
-        yield from (Workload(SMALL, (part,), kind.kind) for part in examples)
+        yield from (Workload(SMALL, (batch,), kind.kind) for batch in examples)
     for kind in classes.values():
-        widest = max(kind.examples(WIDE, rng), key=lambda part: len(part.columns))
+        widest = max(kind.examples(WIDE, rng), key=lambda batch: len(batch.columns))
         yield Workload(WIDE, (widest,), f"wide {kind.kind}")
 
 
@@ -282,92 +288,92 @@ def check_query_class(kind: type[QueryClass], seed: int = 0) -> None:
     table = CodedRows(rows, SMALL.shape)
     examples = list(kind.examples(SMALL, rng))
     assert examples, f"{kind.kind}: it gives no examples"
-    for part in examples:
-        counts = part.counts(table).dense()
-        assert counts.dtype == np.int64 and counts.shape == (part.size,), (
+    for batch in examples:
+        counts = batch.counts(table).dense()
+        assert counts.dtype == np.int64 and counts.shape == (batch.size,), (
             f"{kind.kind}: counts must be int64, one a query"
         )
-        assert list(part.columns) == sorted(set(part.columns)), f"{kind.kind}: columns must rise"
-        assert np.array_equal(part.truth(rows[:, list(part.columns)]).sum(axis=0), counts), (
+        assert list(batch.columns) == sorted(set(batch.columns)), f"{kind.kind}: columns must rise"
+        assert np.array_equal(batch.truth(rows[:, list(batch.columns)]).sum(axis=0), counts), (
             f"{kind.kind}: truth and counts disagree"
         )
-        assert _read_back(kind, part) == part, f"{kind.kind}: its plain form does not read back"
-        assert all(part.describe(SMALL, i) for i in range(part.size)), (
+        assert _read_back(kind, batch) == batch, f"{kind.kind}: its plain form does not read back"
+        assert all(batch.describe(SMALL, i) for i in range(batch.size)), (
             f"{kind.kind}: a query has no words"
         )
-        assert part.fits(SMALL), f"{kind.kind}: it does not fit the schema that it was made for"
-        if max(part.columns, default=0) > 0:
-            assert not part.fits(FIRST), (
+        assert batch.fits(SMALL), f"{kind.kind}: it does not fit the schema that it was made for"
+        if max(batch.columns, default=0) > 0:
+            assert not batch.fits(FIRST), (
                 f"{kind.kind}: it fits a schema that lacks some of its columns"
             )
-        assert hash(_read_back(kind, part)) == hash(part), (
+        assert hash(_read_back(kind, batch)) == hash(batch), (
             f"{kind.kind}: equal batches have different hashes"
         )
-        _check_abilities(part, rows, counts)
-        _check_fitting(part, rows, counts)
-        _check_sensitivity(part, rows, rng)
+        _check_abilities(batch, rows, counts)
+        _check_fitting(batch, rows, counts)
+        _check_sensitivity(batch, rows, rng)
     for text in kind.texts(SMALL):
         _check_text(kind, text)
 
 
-def _read_back(kind: type[QueryClass], part: QueryClass) -> QueryClass:
+def _read_back(kind: type[QueryClass], batch: QueryClass) -> QueryClass:
     """A batch after it was written; of the class that is checked, whether it is announced or not."""
-    data = part.to_dict(SMALL)
-    return kind.from_dict(data, SMALL) if part.kind == kind.kind else part_from_dict(data, SMALL)
+    data = batch.to_dict(SMALL)
+    return kind.from_dict(data, SMALL) if batch.kind == kind.kind else batch_from_dict(data, SMALL)
 
 
-def _check_abilities(part: QueryClass, rows: np.ndarray, counts: np.ndarray) -> None:
+def _check_abilities(batch: QueryClass, rows: np.ndarray, counts: np.ndarray) -> None:
     """What a class says it can do, it can do for every query and rightly: mechanisms ask once,
     before a budget is spent.
     """
-    for i in range(part.size):
-        around = part.around(i)
-        assert isinstance(around, QueryClass) and set(around.columns) <= set(part.columns), (
-            f"{part.kind}: around reads other columns"
+    for i in range(batch.size):
+        around = batch.around(i)
+        assert isinstance(around, QueryClass) and set(around.columns) <= set(batch.columns), (
+            f"{batch.kind}: around reads other columns"
         )
-        assert _read_back(type(part), around) == around, (
-            f"{part.kind}: what is around a query does not read back"
+        assert _read_back(type(batch), around) == around, (
+            f"{batch.kind}: what is around a query does not read back"
         )
-    queries = [query for i in range(part.size) if (query := part.query(i)) is not None]
+    queries = [query for i in range(batch.size) if (query := batch.query(i)) is not None]
     assert len(queries) in (
         0,
-        part.size,
-    ), f"{part.kind}: some queries can be taken apart and others cannot"
+        batch.size,
+    ), f"{batch.kind}: some queries can be taken apart and others cannot"
     if queries:
         alone = Symmetric(tuple(queries)).counts(CodedRows(rows, SMALL.shape)).dense()
-        assert np.array_equal(alone, counts), f"{part.kind}: a query by itself counts otherwise"
-    weighed = part.weights(rows[:, list(part.columns)], np.full(len(rows), 0.5))
-    assert np.allclose(weighed, counts / 2), f"{part.kind}: weights and counts disagree"
-    relaxed = part.relaxed()
+        assert np.array_equal(alone, counts), f"{batch.kind}: a query by itself counts otherwise"
+    weighed = batch.weights(rows[:, list(batch.columns)], np.full(len(rows), 0.5))
+    assert np.allclose(weighed, counts / 2), f"{batch.kind}: weights and counts disagree"
+    relaxed = batch.relaxed()
     if relaxed is not None:
         starts = np.concatenate([[0], np.cumsum(SMALL.shape)]).astype(np.int64)
         sure = np.zeros((int(starts[-1]), len(rows)), np.float32)
         sure[(starts[:-1] + rows).ravel(), np.repeat(np.arange(len(rows)), len(SMALL))] = 1
         expected = relaxed.answers(Chances(sure, starts)) * len(rows)
         assert np.allclose(expected, counts, atol=0.01), (
-            f"{part.kind}: relaxed answers and counts disagree"
+            f"{batch.kind}: relaxed answers and counts disagree"
         )
 
 
-def _check_fitting(part: QueryClass, rows: np.ndarray, counts: np.ndarray) -> None:
+def _check_fitting(batch: QueryClass, rows: np.ndarray, counts: np.ndarray) -> None:
     """What rows are fitted to says the same as the batch, and tables over its sets of columns hold
     every query.
     """
-    coded, table, apart = CodedRows(rows, SMALL.shape), part.as_table(), part.apart()
-    assert part.can_be_fitted == (table is not None or apart is not None), (
-        f"{part.kind}: it can be fitted if it is a table or comes apart, and not otherwise"
+    coded, table, apart = CodedRows(rows, SMALL.shape), batch.as_table(), batch.apart()
+    assert batch.can_be_fitted == (table is not None or apart is not None), (
+        f"{batch.kind}: it can be fitted if it is a table or comes apart, and not otherwise"
     )
     for same in (table, apart):
         assert same is None or np.array_equal(same.counts(coded).dense(), counts), (
-            f"{part.kind}: taken as a table or apart it counts otherwise"
+            f"{batch.kind}: taken as a table or apart it counts otherwise"
         )
-    sets = part.column_sets()
-    assert len(sets) == len(set(sets)) and frozenset().union(*sets) == set(part.columns), (
-        f"{part.kind}: its sets of columns are not those of its columns, each once"
+    sets = batch.column_sets()
+    assert len(sets) == len(set(sets)) and frozenset().union(*sets) == set(batch.columns), (
+        f"{batch.kind}: its sets of columns are not those of its columns, each once"
     )
     if apart is not None:
-        assert part.apart(sets) == apart and part.apart([]) is None, (
-            f"{part.kind}: apart does not keep to the sets of columns that are asked for"
+        assert batch.apart(sets) == apart and batch.apart([]) is None, (
+            f"{batch.kind}: apart does not keep to the sets of columns that are asked for"
         )
 
 
@@ -376,7 +382,7 @@ def _check_text(kind: type[QueryClass], text: str) -> None:
     same batches.
     """
     asked = kind.from_text(text, SMALL)
-    assert asked is not None and all(isinstance(part, kind) for part in asked.parts), (
+    assert asked is not None and all(isinstance(batch, kind) for batch in asked.batches), (
         f"{kind.kind}: it does not read its own text {text}"
     )
     assert kind.from_text(asked.spec, SMALL) == asked, (
@@ -388,7 +394,7 @@ def _check_text(kind: type[QueryClass], text: str) -> None:
         )
 
 
-def _check_sensitivity(part: QueryClass, rows: np.ndarray, rng: np.random.Generator) -> None:
+def _check_sensitivity(batch: QueryClass, rows: np.ndarray, rng: np.random.Generator) -> None:
     for _ in range(20):
         other = rows.copy()
         other[rng.integers(len(rows))] = [rng.integers(size) for size in SMALL.shape]
@@ -397,15 +403,15 @@ def _check_sensitivity(part: QueryClass, rows: np.ndarray, rng: np.random.Genera
             (Neighbours.ADD_REMOVE_ONE, np.delete(rows, rng.integers(len(rows)), axis=0)),
         ):
             gap = (
-                part.counts(CodedRows(rows, SMALL.shape)).dense()
-                - part.counts(CodedRows(changed, SMALL.shape)).dense()
+                batch.counts(CodedRows(rows, SMALL.shape)).dense()
+                - batch.counts(CodedRows(changed, SMALL.shape)).dense()
             )
-            bound = part.l2_squared(neighbours)
+            bound = batch.l2_squared(neighbours)
             assert int(gap @ gap) <= bound, (
-                f"{part.kind}: L2 squared {int(gap @ gap)} where {bound} is declared ({neighbours})"
+                f"{batch.kind}: L2 squared {int(gap @ gap)} where {bound} is declared ({neighbours})"
             )
             assert np.abs(gap).max(initial=0) <= 1, (
-                f"{part.kind}: one row moved a count by more than one"
+                f"{batch.kind}: one row moved a count by more than one"
             )
 
 
@@ -427,13 +433,13 @@ def check_source(kind: type[Source], classes: dict[str, type[QueryClass]]) -> No
         source = kind.holding(table, schema, Path(folder))
         truth = CodedRows(rows, schema.shape)
         for query_class in classes.values():
-            for part in query_class.examples(schema, rng):
-                found = part.counts(source)
-                assert found.cells == part.size and found.values.dtype == np.int64, (
+            for batch in query_class.examples(schema, rng):
+                found = batch.counts(source)
+                assert found.cells == batch.size and found.values.dtype == np.int64, (
                     f"{kind.__name__}: counts must be int64"
                 )
-                assert np.array_equal(found.dense(), part.counts(truth).dense()), (
-                    f"{kind.__name__}: wrong counts for a {part.kind}"
+                assert np.array_equal(found.dense(), batch.counts(truth).dense()), (
+                    f"{kind.__name__}: wrong counts for a {batch.kind}"
                 )
         bad = pa.table(
             {
@@ -452,7 +458,7 @@ def check_refuses_overspending(meter: Meter) -> None:
     """Raise AssertionError unless a meter refuses one unit too much and charges nothing for it."""
     before = meter.events
     try:
-        meter.ask(Measure(parts=[marginals(SMALL, k=1).parts[0]], rho=meter.left * 2 + 1))[0]
+        meter.ask(Measure(batches=[marginals(SMALL, k=1).batches[0]], rho=meter.left * 2 + 1))[0]
     except BudgetRefused:
         assert meter.events == before, "a refused charge was recorded"
         return

@@ -365,8 +365,8 @@ def test_nothing_exact_in_the_manifest() -> None:
 def true_error(made: us.Release, table: np.ndarray) -> float:
     exact = CodedRows(table, made.schema.shape)
     return max(
-        float(np.abs(part.counts(exact).dense() / len(table) - made.answers()[i].ravel()).max())
-        for i, part in enumerate(made.workload)
+        float(np.abs(batch.counts(exact).dense() / len(table) - made.answers()[i].ravel()).max())
+        for i, batch in enumerate(made.workload)
     )
 
 

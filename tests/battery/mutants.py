@@ -57,8 +57,8 @@ MUTANTS = [
         "half the noise on measured counts",
         MEASURE,
         (
-            "return Measurement(part, counts.dense() + noise.gaussian(counts.cells, sigma), sigma)",
-            "return Measurement(part, counts.dense() + noise.gaussian(counts.cells, sigma) // 2, sigma)",
+            "return Measurement(batch, counts.dense() + noise.gaussian(counts.cells, sigma), sigma)",
+            "return Measurement(batch, counts.dense() + noise.gaussian(counts.cells, sigma) // 2, sigma)",
         ),
         tests="privacy/test_meter.py::test_measurements_are_unbiased_and_have_their_sigma",
     ),
@@ -66,8 +66,8 @@ MUTANTS = [
         "a tenth less noise on measured counts",
         MEASURE,
         (
-            "return Measurement(part, counts.dense() + noise.gaussian(counts.cells, sigma), sigma)",
-            "return Measurement(part, counts.dense() + noise.gaussian(counts.cells, sigma * 9 / 10), sigma)",
+            "return Measurement(batch, counts.dense() + noise.gaussian(counts.cells, sigma), sigma)",
+            "return Measurement(batch, counts.dense() + noise.gaussian(counts.cells, sigma * 9 / 10), sigma)",
         ),
         tests="privacy/test_meter.py battery/test_audit.py",
     ),
@@ -75,8 +75,8 @@ MUTANTS = [
         "noise only on cells that somebody is in",
         MEASURE,
         (
-            "return Measurement(part, counts.dense() + noise.gaussian(counts.cells, sigma), sigma)",
-            "return Measurement(part, counts.dense() + (counts.dense() > 0) * noise.gaussian(counts.cells, sigma), sigma)",
+            "return Measurement(batch, counts.dense() + noise.gaussian(counts.cells, sigma), sigma)",
+            "return Measurement(batch, counts.dense() + (counts.dense() > 0) * noise.gaussian(counts.cells, sigma), sigma)",
         ),
         tests="privacy/test_meter.py battery/test_audit.py",
     ),
@@ -84,8 +84,8 @@ MUTANTS = [
         "one draw of noise for all cells",
         MEASURE,
         (
-            "return Measurement(part, counts.dense() + noise.gaussian(counts.cells, sigma), sigma)",
-            "return Measurement(part, counts.dense() + noise.gaussian(1, sigma), sigma)",
+            "return Measurement(batch, counts.dense() + noise.gaussian(counts.cells, sigma), sigma)",
+            "return Measurement(batch, counts.dense() + noise.gaussian(1, sigma), sigma)",
         ),
         tests="privacy/test_meter.py battery/test_audit.py",
     ),
@@ -151,8 +151,8 @@ MUTANTS = [
         "a measurement charged for twice the variance that is drawn",
         MEASURE,
         (
-            'ev.DiscreteGaussian(what=f"measure {name_of(part)}", sigma_squared=sigma**2, l2_squared=l2)',
-            'ev.DiscreteGaussian(what=f"measure {name_of(part)}", sigma_squared=2 * sigma**2, l2_squared=l2)',
+            'ev.DiscreteGaussian(what=f"measure {name_of(batch)}", sigma_squared=sigma**2, l2_squared=l2)',
+            'ev.DiscreteGaussian(what=f"measure {name_of(batch)}", sigma_squared=2 * sigma**2, l2_squared=l2)',
         ),
         tests="privacy/test_meter.py",
     ),
@@ -272,7 +272,7 @@ MUTANTS = [
     mutant(
         "a marginal named twice and paid for once",
         "privacy/logistic.py",
-        ("marginals=len(parts), cells=cells, ridge=ridge", "marginals=len(set(parts)), cells=cells, ridge=ridge"),
+        ("marginals=len(batches), cells=cells, ridge=ridge", "marginals=len(set(batches)), cells=cells, ridge=ridge"),
         tests="privacy/test_logistic.py",
     ),
     mutant(
@@ -366,7 +366,7 @@ MUTANTS = [
         "the exact number of rows under add-remove-one",
         METER,
         ("self._rows, self._rows_sigma = max(1, int(found.counts[0])), found.sigma",
-         "self._rows, self._rows_sigma = max(1, int(self._exact[priced.reads[0].part].values[0])), found.sigma"),
+         "self._rows, self._rows_sigma = max(1, int(self._exact[priced.reads[0].batch].values[0])), found.sigma"),
         tests="privacy/test_meter.py",
     ),
     mutant(
@@ -426,15 +426,15 @@ MUTANTS = [
     mutant(
         "exact counts printed on the way",
         METER,
-        ("        exact = [self._exact[part] for part in parts]\n", "        exact = [self._exact[part] for part in parts]\n        print(exact)\n"),
+        ("        exact = [self._exact[batch] for batch in batches]\n", "        exact = [self._exact[batch] for batch in batches]\n        print(exact)\n"),
         tests="battery/test_conformance.py::test_nobody_goes_around_the_meter",
     ),
     mutant(
         "a mechanism that stops when the exact error is small",
         "game/players/measuring.py",
-        ("        return self._meter.ask(Measure(parts=[self._parts[index]], rho=self._measure))",
-         "        if self._meter._look([self._parts[index]])[0].values.max() < 5:\n            return []\n"
-         "        return self._meter.ask(Measure(parts=[self._parts[index]], rho=self._measure))"),
+        ("        return self._meter.ask(Measure(batches=[self._batches[index]], rho=self._measure))",
+         "        if self._meter._look([self._batches[index]])[0].values.max() < 5:\n            return []\n"
+         "        return self._meter.ask(Measure(batches=[self._batches[index]], rho=self._measure))"),
         tests="battery/test_conformance.py::test_nobody_goes_around_the_meter",
     ),
     mutant(
@@ -699,7 +699,7 @@ MUTANTS = [
     mutant(
         "a residual asked for twice and paid for once",
         "privacy/verbs/residuals.py",
-        ("whole[part.columns] += weight", "whole[part.columns] = weight"),
+        ("whole[batch.columns] += weight", "whole[batch.columns] = weight"),
         tests="privacy/test_meter.py::test_exact_law[measure_residuals,_one_of_them_twice,_replace-one]",
     ),
     mutant(
@@ -774,13 +774,13 @@ MUTANTS = [
     mutant(
         "columns of a marginal that may change after it was priced",
         METER,
-        ("            return Marginal(part.positions, part.shape)\n", "            return part\n"),
+        ("            return Marginal(batch.positions, batch.shape)\n", "            return batch\n"),
         tests="privacy/test_closed_room.py",
     ),
     mutant(
         "a batch that is taken as it is, with whatever hangs on it",
         "privacy/trusted.py",
-        ("made: QueryClass = _rebuilt(part)", "made: QueryClass = part"),
+        ("made: QueryClass = _rebuilt(batch)", "made: QueryClass = batch"),
         tests="privacy/test_closed_room.py",
     ),
     mutant(

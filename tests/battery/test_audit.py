@@ -265,7 +265,7 @@ class Chooses(Independent):
     def play(self, decision: Decision, meter: Meter, rng: Any, watcher: Any) -> Played:
         ones = one_way(decision.brief.schema)
         first = ones[-1] if TOLD[0][:, 0].max() == decision.brief.schema.shape[0] - 1 else ones[0]
-        meter.ask(Measure(parts=[first], rho=meter.left / 10))[0]
+        meter.ask(Measure(batches=[first], rho=meter.left / 10))[0]
         return super().play(with_what_is_left(self, decision, meter), meter, rng, watcher)
 
 
@@ -276,7 +276,9 @@ class StopsEarly(Independent):
     def play(self, decision: Decision, meter: Meter, rng: Any, watcher: Any) -> Played:
         played = super().play(decision, meter, rng, watcher)
         if TOLD[0][:, 0].max() == decision.brief.schema.shape[0] - 1:
-            meter.ask(Measure(parts=[one_way(decision.brief.schema)[0]], rho=Fraction(1, 10**6)))[0]
+            meter.ask(Measure(batches=[one_way(decision.brief.schema)[0]], rho=Fraction(1, 10**6)))[
+                0
+            ]
         return played
 
     def decide(self, brief: Brief, means: Means) -> Decision:
@@ -289,7 +291,7 @@ class Spends(Independent):
 
     def play(self, decision: Decision, meter: Meter, rng: Any, watcher: Any) -> Played:
         share = 20 if TOLD[0][:, 0].max() == decision.brief.schema.shape[0] - 1 else 10
-        meter.ask(Measure(parts=[one_way(decision.brief.schema)[0]], rho=meter.left / share))[0]
+        meter.ask(Measure(batches=[one_way(decision.brief.schema)[0]], rho=meter.left / share))[0]
         return super().play(with_what_is_left(self, decision, meter), meter, rng, watcher)
 
 
@@ -441,8 +443,8 @@ def test_replays_show_noise_that_depends_on_the_table(monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         measure_room,
         "noisy",
-        lambda part, counts, sigma, kept, noise: honest(
-            part, counts, sigma + int(counts.dense()[-1]), kept, noise
+        lambda batch, counts, sigma, kept, noise: honest(
+            batch, counts, sigma + int(counts.dense()[-1]), kept, noise
         ),
     )
     assert not replay(INDEPENDENT, REPLACE, 6).held

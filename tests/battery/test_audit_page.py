@@ -34,7 +34,7 @@ def audited(held: bool = True) -> dict[str, Any]:
 
 
 def line(text: str, row: str) -> str:
-    (found,) = [part for part in text.splitlines() if part.startswith(f"| {row} |")]
+    (found,) = [batch for batch in text.splitlines() if batch.startswith(f"| {row} |")]
     return found
 
 

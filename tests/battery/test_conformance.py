@@ -72,8 +72,8 @@ def test_the_folders_hold_what_they_should() -> None:
 
 
 class Uniform:
-    def shares(self, part: us.Marginal) -> np.ndarray:
-        return np.full(part.size, 1 / part.size)
+    def shares(self, batch: us.Marginal) -> np.ndarray:
+        return np.full(batch.size, 1 / batch.size)
 
     def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
         return np.column_stack([rng.integers(0, size, count) for size in SMALL.shape]).astype(
@@ -114,7 +114,7 @@ class Clinging(Independent):
     def play(self, decision: Any, meter: Any, rng: Any, watcher: Any) -> Played:
         class Looks(Uniform):
             def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
-                meter.ask(Measure(parts=[Marginal.of(SMALL, ["a"])], rho=Fraction(1, 10**6)))[0]
+                meter.ask(Measure(batches=[Marginal.of(SMALL, ["a"])], rho=Fraction(1, 10**6)))[0]
                 return super().rows(count, rng)
 
         return Played(Looks(), super().play(decision, meter, rng, watcher).findings)
@@ -281,7 +281,7 @@ def test_a_request_ends_in_a_sound_bundle_or_is_refused_before_a_charge(
         for work in every
         if work.spec.startswith(("pairs", "wide marginal", "wide even-sums", EvenSums.kind))
     ]
-    assert {part.kind for work in covering for part in work} == set(EVERY_CLASS)
+    assert {batch.kind for work in covering for batch in work} == set(EVERY_CLASS)
     found = crossed(quickly(name), covering)
     assert found[True] >= 4 and found.total() == 2 * len(covering)
 

@@ -865,9 +865,9 @@ def interrupted(table: Path, out: Path, wanted: int) -> tuple[bool, int, bool]:
     """(whether it was interrupted, events left over, whether cells were looked at)."""
     look, looked = Meter._look, []
 
-    def looks(self: Meter, parts: Any) -> Any:
+    def looks(self: Meter, batches: Any) -> Any:
         looked.append(1)
-        return look(self, parts)
+        return look(self, batches)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Meter, "_look", looks)

@@ -29,13 +29,13 @@ from support.fuzzing import Heard, complaint, listen
 from support.strategies import (
     ASKED,
     BASKET,
+    BATCHES,
     CONDITIONS,
     ITEM_SCHEMAS,
     LITERALS,
     NUMBERS,
     ODD,
     PAIRS,
-    PARTS,
     QUERIES,
     UNLUCKY,
     altered,
@@ -97,12 +97,12 @@ def sound_workload(work: us.Workload) -> None:
         np.int32
     )
     table = CodedRows(codes, work.schema.shape)
-    for part in work.parts[:20]:
-        if part.size <= 5000:
+    for batch in work.batches[:20]:
+        if batch.size <= 5000:
             assert np.array_equal(
-                part.counts(table).dense(), part.truth(codes[:, list(part.columns)]).sum(axis=0)
+                batch.counts(table).dense(), batch.truth(codes[:, list(batch.columns)]).sum(axis=0)
             )
-            assert part.describe(work.schema, 0) and part.describe(work.schema, part.size - 1)
+            assert batch.describe(work.schema, 0) and batch.describe(work.schema, batch.size - 1)
 
 
 def sound_schema(schema: us.Schema) -> None:
@@ -395,7 +395,7 @@ TABLES = st.one_of(
     st.tuples(st.lists(st.sampled_from("abc"), max_size=2), COUNTS, st.floats(0, 1e12)),
     st.builds(
         us.Measurement,
-        PARTS,
+        BATCHES,
         COUNTS.map(lambda c: np.array(c, object)),
         st.sampled_from([1, Fraction(1, 9), 0.5, "x"]),
     ),
@@ -509,7 +509,7 @@ CALLS: dict[str, Call] = {
         workload_is_sound,
     ),
     "Workload": Call(
-        arguments(schema=st.just(SMALL), parts=st.lists(PARTS, max_size=3).map(tuple)),
+        arguments(schema=st.just(SMALL), batches=st.lists(BATCHES, max_size=3).map(tuple)),
         us.Workload,
         workload_is_sound,
     ),
@@ -750,11 +750,11 @@ FOREIGN = [
 
 @pytest.mark.parametrize("part", FOREIGN, ids=range(len(FOREIGN)))
 def test_queries_of_another_schema_are_refused_before_anything_is_charged(
-    part: QueryClass, tmp_path: Path
+    batch: QueryClass, tmp_path: Path
 ) -> None:
     with pytest.raises(us.WorkloadError, match="another schema"):
         us.release(
-            small_table(60), schema=SMALL, epsilon=1, delta="1e-6", workload=us.Workload(SMALL, (part,)), mechanism="gaussian",
+            small_table(60), schema=SMALL, epsilon=1, delta="1e-6", workload=us.Workload(SMALL, (batch,)), mechanism="gaussian",
             ledger=tmp_path / "l",
         )  # fmt: skip
     assert not (tmp_path / "l").exists()
@@ -777,7 +777,7 @@ def test_a_schema_whose_bins_no_file_can_say_costs_nothing(tmp_path: Path) -> No
     [[0, 99], [-1, 2], [5, 0], [1.5, 2], [0, 0], ["x", "y"], [10, -(2**63), -(2**62), 20], 3],
 )
 def test_keys_of_a_sparse_table_that_no_cell_has_are_refused_in_a_sentence(keys: Any) -> None:
-    part = us.marginals(SMALL, k=2).parts[0]
-    sparse_table = us.Measurement(part, np.ones(np.size(keys)), Fraction(1), keys, 1)
+    batch = us.marginals(SMALL, k=2).batches[0]
+    sparse_table = us.Measurement(batch, np.ones(np.size(keys)), Fraction(1), keys, 1)
     with pytest.raises(us.ParameterError, match="keys of a sparse table"):
         us.project([sparse_table], SMALL, rows=10, people=50)

@@ -49,7 +49,7 @@ def test_a_bundle_reads_back_the_same(tmp_path: Path) -> None:
     assert np.array_equal(again.codes, made.codes) and np.allclose(
         np.asarray(again.answers()), np.asarray(made.answers())
     )
-    assert [m.part for m in again.measurements] == [m.part for m in made.measurements]
+    assert [m.batch for m in again.measurements] == [m.batch for m in made.measurements]
 
 
 def test_every_check_holds(folder: Path) -> None:
@@ -114,7 +114,7 @@ BREAKAGES = {
     "fewer measurements and charges": lambda m: (m["measurements"].pop(), m["events"].pop(0)),
     "no files": lambda m: m.update(files={}),
     "files as a list": lambda m: m.update(files=[]),
-    "a measurement of nothing": lambda m: m["measurements"][0].update(part=None),
+    "a measurement of nothing": lambda m: m["measurements"][0].update(batch=None),
     "no mechanism": lambda m: m.pop("mechanism"),
     "a mechanism without a name": lambda m: m["mechanism"].update(name=None),
     "a certificate in words": lambda m: m["certificate"].update(alpha="small"),
@@ -296,9 +296,11 @@ class Threshold(us.Mechanism):
         self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
         brief = decision.brief
-        ways = meter.ask(Measure(parts=one_way(brief.schema), rho=meter.left / 2))
+        ways = meter.ask(Measure(batches=one_way(brief.schema), rho=meter.left / 2))
         wide = meter.ask(
-            Measure(parts=[Marginal.of(brief.schema, brief.schema.names)], rho=meter.left, kept=300)
+            Measure(
+                batches=[Marginal.of(brief.schema, brief.schema.names)], rho=meter.left, kept=300
+            )
         )[0]
         data = Product(brief.schema, meter.rows)
         data.learn(ways)
@@ -319,7 +321,7 @@ def test_a_measurement_above_a_threshold_reads_back_the_same(sparse: Path, tmp_p
     assert failed(sparse) == []
     *ways, wide = us.Release.load(sparse).measurements
     assert all(m.keys is None and m.threshold is None for m in ways)
-    assert wide.keys is not None and wide.threshold is not None and wide.part.size == 10**10
+    assert wide.keys is not None and wide.threshold is not None and wide.batch.size == 10**10
     assert np.all(np.diff(wide.keys) > 0) and np.all(wide.counts > wide.threshold)
     assert 707070707 in wide.keys and "e = 7" in (sparse / "report.html").read_text()
     again = us.Release.load(us.Release.load(sparse).save(tmp_path / "again")).measurements[-1]

@@ -147,10 +147,10 @@ def test_the_bound_is_a_sum_and_wants_rows_of_the_same_schema(released: Release)
     near = released.sample(300, seed=1)
     gap = max(
         np.abs(
-            part.counts(CodedRows(near.codes, SMALL.shape)).dense() / 300
+            batch.counts(CodedRows(near.codes, SMALL.shape)).dense() / 300
             - own.dense() / len(released.codes)
         ).max()
-        for part, own in zip(released.workload, released.answers().counts, strict=True)
+        for batch, own in zip(released.workload, released.answers().counts, strict=True)
     )
     assert 0 < gap < 0.5 and released.alpha_of(near) == pytest.approx(
         released.certificate.alpha + gap

@@ -34,9 +34,9 @@ def column(kind: str, settings: dict[str, Any] | None = None, **constraints: Any
     )
 
 
-def mixed(*parts: tuple[float, list[Any]]) -> list[Any]:
+def mixed(*batches: tuple[float, list[Any]]) -> list[Any]:
     """Cells of which each part holds a share, its values in equal numbers."""
-    return [cells[i % len(cells)] for share, cells in parts for i in range(round(share * PEOPLE))]
+    return [cells[i % len(cells)] for share, cells in batches for i in range(round(share * PEOPLE))]
 
 
 NUMBERS = [str(i) for i in range(100)]

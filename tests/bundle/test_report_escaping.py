@@ -62,8 +62,8 @@ class Named(us.Mechanism):
         self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
         brief = decision.brief
-        ways = meter.ask(Measure(parts=one_way(brief.schema), rho=meter.left / 2))
-        pairs = meter.ask(Measure(parts=list(brief.workload.marginals), rho=meter.left))
+        ways = meter.ask(Measure(batches=one_way(brief.schema), rho=meter.left / 2))
+        pairs = meter.ask(Measure(batches=list(brief.workload.marginals), rho=meter.left))
         data = Product(brief.schema, meter.rows)
         data.learn(ways)
         return Played(data.result(), (*ways, *pairs), facts={NASTY[6]: NASTY[7]})

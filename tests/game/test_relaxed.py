@@ -52,12 +52,12 @@ def chances(schema: Schema, rows: int, seed: int = 0) -> Chances:
 def batches() -> list[QueryClass]:
     """Marginals of 0 to 4 columns, and every symmetric shape, literals of one column included."""
     rng = np.random.default_rng(1)
-    parts: list[QueryClass] = [
+    batches: list[QueryClass] = [
         Marginal.of(FOUR, names)
         for names in ([], ["d"], ["c", "a"], ["d", "a", "b"], ["b", "d", "a", "c"])
     ]
     for _ in range(3):
-        parts.extend(Symmetric.examples(FOUR, rng))
+        batches.extend(Symmetric.examples(FOUR, rng))
     same = [
         Literal(1, 0),
         Literal(1, 2),
@@ -65,7 +65,7 @@ def batches() -> list[QueryClass]:
         Literal(3, 4),
         Literal(0, 1, holds=False),
     ]
-    parts.append(
+    batches.append(
         Symmetric(
             (
                 any_of(*same[:2]),
@@ -76,30 +76,30 @@ def batches() -> list[QueryClass]:
             )
         )
     )
-    return parts
+    return batches
 
 
 # ---------------------------------------------------------------------- expectations and gradients
 
 
-@pytest.mark.parametrize("part", batches(), ids=lambda part: part.kind)
-def test_answers_are_expectations_over_all_records(part: QueryClass) -> None:
+@pytest.mark.parametrize("part", batches(), ids=lambda batch: batch.kind)
+def test_answers_are_expectations_over_all_records(batch: QueryClass) -> None:
     at = chances(FOUR, 300)  # more than one group of lanes
     weights = np.prod(
         [at.column(c)[RECORDS[:, c]].astype(np.float64) for c in range(4)], axis=0
     ).mean(axis=1)
-    expected = weights @ part.truth(RECORDS[:, list(part.columns)])
-    assert np.allclose(part.relaxed().answers(at), expected, atol=2e-6)  # type: ignore[union-attr]
+    expected = weights @ batch.truth(RECORDS[:, list(batch.columns)])
+    assert np.allclose(batch.relaxed().answers(at), expected, atol=2e-6)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("part", batches(), ids=lambda part: part.kind)
-def test_gradients_are_differences(part: QueryClass) -> None:
+@pytest.mark.parametrize("part", batches(), ids=lambda batch: batch.kind)
+def test_gradients_are_differences(batch: QueryClass) -> None:
     """Answers are linear in each single chance, so a difference over a step of 1 is the derivative,
     not near it.
     """
-    at, queries = chances(FOUR, 3), part.relaxed()
+    at, queries = chances(FOUR, 3), batch.relaxed()
     assert queries is not None
-    slopes = np.random.default_rng(2).normal(size=part.size)
+    slopes = np.random.default_rng(2).normal(size=batch.size)
     gradient = np.zeros_like(at.values)
     queries.pull(at, slopes, gradient)
     here = queries.answers(at)
@@ -114,13 +114,13 @@ def test_gradients_are_differences(part: QueryClass) -> None:
 def test_answers_do_not_depend_on_how_rows_are_cut_into_blocks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    at, part = chances(FOUR, 50), Marginal.of(FOUR, ["b", "d", "a"])
+    at, batch = chances(FOUR, 50), Marginal.of(FOUR, ["b", "d", "a"])
     slopes, whole, cut = np.arange(60.0), np.zeros_like(at.values), np.zeros_like(at.values)
-    before = part.relaxed().answers(at)
-    part.relaxed().pull(at, slopes, whole)
+    before = batch.relaxed().answers(at)
+    batch.relaxed().pull(at, slopes, whole)
     monkeypatch.setattr(room, "BLOCK_FLOATS", 100)
-    assert np.allclose(part.relaxed().answers(at), before, atol=1e-6)
-    part.relaxed().pull(at, slopes, cut)
+    assert np.allclose(batch.relaxed().answers(at), before, atol=1e-6)
+    batch.relaxed().pull(at, slopes, cut)
     assert np.allclose(whole, cut, atol=1e-4)
 
 
@@ -171,12 +171,12 @@ def test_slopes_of_free_numbers_are_differences(name: str) -> None:
 
 def test_rounding_keeps_every_expected_answer_and_evens_out_single_columns() -> None:
     model, rng = Mixture(SMALL, chances(SMALL, 7)), np.random.default_rng(0)
-    part, column = Marginal.of(SMALL, ["a", "b", "c"]), Marginal.of(SMALL, ["b"])
+    batch, column = Marginal.of(SMALL, ["a", "b", "c"]), Marginal.of(SMALL, ["b"])
     runs, count = 2000, 20  # not a multiple of the relaxed rows
     tables = [CodedRows(model.rows(count, rng), SMALL.shape) for _ in range(runs)]
-    joint = np.array([part.counts(table).dense() for table in tables]) / count
+    joint = np.array([batch.counts(table).dense() for table in tables]) / count
     error = joint.std(axis=0) / np.sqrt(runs)
-    assert np.all(np.abs(joint.mean(axis=0) - model.shares(part)) < 4.5 * error + 1e-6)
+    assert np.all(np.abs(joint.mean(axis=0) - model.shares(batch)) < 4.5 * error + 1e-6)
     single_column = np.array([column.counts(table).dense() for table in tables]) / count
     share = model.shares(column)
     # independent draws have all of it
@@ -200,7 +200,7 @@ def test_rows_of_any_number() -> None:
 @pytest.mark.parametrize("parameterisation", PARAMETERISATIONS)
 def test_without_noise_the_answers_are_recovered(parameterisation: str) -> None:
     table = CodedRows(small_table().astype(np.int32), SMALL.shape)
-    parts = [
+    batches = [
         *marginals(SMALL, k=2),
         Symmetric(
             (
@@ -211,19 +211,19 @@ def test_without_noise_the_answers_are_recovered(parameterisation: str) -> None:
     ]
     fit = Fit(relaxed_rows=60, parameterisation=parameterisation, rate=None, steps=1000)
     data = RelaxedRows(SMALL, fit, rows=600, rng=np.random.default_rng(0))
-    data.learn([Measurement(part, part.counts(table).dense(), Fraction(1)) for part in parts])
-    for part in parts:
-        assert np.abs(data.result().shares(part) - part.counts(table).dense() / 600).max() < 0.006
+    data.learn([Measurement(batch, batch.counts(table).dense(), Fraction(1)) for batch in batches])
+    for batch in batches:
+        assert np.abs(data.result().shares(batch) - batch.counts(table).dense() / 600).max() < 0.006
 
 
 def test_large_batches_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(player, "STEP_CELLS", 10)
     table = CodedRows(small_table().astype(np.int32), SMALL.shape)
-    parts = list(marginals(SMALL, k=2))
+    batches = list(marginals(SMALL, k=2))
     data = RelaxedRows(SMALL, FIT, rows=600, rng=np.random.default_rng(0))
-    data.learn([Measurement(part, part.counts(table).dense(), Fraction(1)) for part in parts])
-    for part in parts:
-        assert np.abs(data.result().shares(part) - part.counts(table).dense() / 600).max() < 0.02
+    data.learn([Measurement(batch, batch.counts(table).dense(), Fraction(1)) for batch in batches])
+    for batch in batches:
+        assert np.abs(data.result().shares(batch) - batch.counts(table).dense() / 600).max() < 0.02
 
 
 # ---------------------------------------------------------------------- the mechanisms
@@ -259,8 +259,8 @@ def test_the_error_falls_over_the_rounds() -> None:
 
     def error() -> float:
         return max(
-            float(np.abs(data.propose().shares(part) - part.counts(exact).dense() / 600).max())
-            for part in work
+            float(np.abs(data.propose().shares(batch) - batch.counts(exact).dense() / 600).max())
+            for batch in work
         )
 
     errors = [error()]
@@ -272,11 +272,11 @@ def test_the_error_falls_over_the_rounds() -> None:
 
 def test_a_cell_by_itself_is_counted_like_the_cell() -> None:
     table = CodedRows(small_table().astype(np.int32), SMALL.shape)
-    for part in (Marginal.of(SMALL, ["c", "a"]), Marginal.of(SMALL, [])):
-        alone = Symmetric(tuple(single(Choice(part, i)) for i in range(part.size)))
-        assert np.array_equal(alone.counts(table).dense(), part.counts(table).dense())
+    for batch in (Marginal.of(SMALL, ["c", "a"]), Marginal.of(SMALL, [])):
+        alone = Symmetric(tuple(single(Choice(batch, i)) for i in range(batch.size)))
+        assert np.array_equal(alone.counts(table).dense(), batch.counts(table).dense())
         # the paper's charge: every query for itself
-        assert alone.l2_squared(Neighbours.REPLACE_ONE) == part.size
+        assert alone.l2_squared(Neighbours.REPLACE_ONE) == batch.size
 
 
 def test_projection_pays_one_sensitivity_for_a_whole_marginal() -> None:

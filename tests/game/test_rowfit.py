@@ -52,7 +52,7 @@ def loss(rows: np.ndarray, people: float, targets: list[Target]) -> float:
     scale, total = people / len(rows), 0.0
     for target in targets:
         if isinstance(target, QueryTarget):
-            counts = target.part.counts(CodedRows(rows, SHAPE)).dense().astype(float)
+            counts = target.batch.counts(CodedRows(rows, SHAPE)).dense().astype(float)
         else:
             counts = count_cells(rows, target.positions, target.shape).astype(float)
             counts = counts if target.keys is None else counts[target.keys]
@@ -153,10 +153,10 @@ def test_what_was_picked_for_surprising_is_believed_sooner() -> None:
 def test_evidence_pools_repeats_and_sums_by_their_precision() -> None:
     schema = us.Schema.from_domain({"a": 2, "b": 3})
     evidence = Evidence(schema.shape)
-    part = us.Marginal.of(schema, ["b", "a"])
+    batch = us.Marginal.of(schema, ["b", "a"])
     table = np.arange(6.0)
-    evidence.add(us.Measurement(part, table, Fraction(2)))
-    evidence.add(us.Measurement(part, table + 3, Fraction(1)))
+    evidence.add(us.Measurement(batch, table, Fraction(2)))
+    evidence.add(us.Measurement(batch, table + 3, Fraction(1)))
     pooled = evidence.tables[(0, 1)]
     assert np.allclose(
         pooled.people,
@@ -170,19 +170,19 @@ def test_evidence_pools_repeats_and_sums_by_their_precision() -> None:
 
 def test_a_marginal_of_half_a_billion_cells_is_fitted_by_its_listed_cells_alone() -> None:
     schema = us.Schema.from_domain(dict.fromkeys("abcde", 55))
-    part = us.Marginal.of(schema, list("abcde"))
-    assert part.size > 5e8
-    keys = np.sort(np.random.default_rng(0).choice(part.size, 30, replace=False))
+    batch = us.Marginal.of(schema, list("abcde"))
+    assert batch.size > 5e8
+    keys = np.sort(np.random.default_rng(0).choice(batch.size, 30, replace=False))
     ones = [
         us.Measurement(us.Marginal.of(schema, [name]), np.full(55, 200.0), Fraction(20))
         for name in "abcde"
     ]
-    wide = us.Measurement(part, np.full(30, 250), Fraction(5), keys, 40)
+    wide = us.Measurement(batch, np.full(30, 250), Fraction(5), keys, 40)
     player = RowPlayer(schema, people=11_000, rng=np.random.default_rng(1), rows=4000, sweeps=4)
     player.learn([*ones, wide])
     found = player.result().rows(4000, np.random.default_rng(2))
     counts = (
-        np.array([(cell_numbers(found, part.positions, part.shape) == key).sum() for key in keys])
+        np.array([(cell_numbers(found, batch.positions, batch.shape) == key).sum() for key in keys])
         * 11_000
         / 4000
     )

@@ -168,7 +168,7 @@ def test_the_skeletons_of_a_query_class_and_of_a_source_run(
             )
             made.save(tmp_path / f"out-{len(text)}")
             assert unsound(tmp_path / f"out-{len(text)}") == []
-            assert made.workload.parts[0].describe(schema, 0) == "age + sex is even"
+            assert made.workload.batches[0].describe(schema, 0) == "age + sex is even"
         monkeypatch.undo()
         query_classes.cache_clear()
 
@@ -198,9 +198,9 @@ def test_the_page_on_workloads_runs(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "w.yaml").write_text(blocks("docs/workloads.md", "yaml")[0])
     work = us.Workload.load(tmp_path / "w.yaml", us.Schema.from_dict({"fields": fields}))
     # ten random triples of four columns are four
-    assert len(work.parts) == 1 + 4 + 1 + 2 and work.parts[5].size == 5
+    assert len(work.batches) == 1 + 4 + 1 + 2 and work.batches[5].size == 5
     # 99 edges with people on both sides, and two ranges
-    assert [part.size for part in work.parts[6:]] == [99, 2]
+    assert [batch.size for batch in work.batches[6:]] == [99, 2]
 
 
 def test_the_page_on_query_classes_runs_and_its_answers_are_near(

@@ -41,12 +41,12 @@ def asked(tree: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.MatchClass):
             compared = [node.cls]
         for one in compared:
-            for part in ast.walk(one):
+            for batch in ast.walk(one):
                 # a bare name may be that of a class of rules; where it came from decides
-                if isinstance(part, ast.Name) and part.id in known:
-                    yield known[part.id]
-                elif isinstance(part, ast.Attribute) and part.attr in CLASSES:
-                    yield part.attr
+                if isinstance(batch, ast.Name) and batch.id in known:
+                    yield known[batch.id]
+                elif isinstance(batch, ast.Attribute) and batch.attr in CLASSES:
+                    yield batch.attr
 
 
 def _name(node: ast.AST) -> str:

@@ -136,7 +136,7 @@ def test_plan_foretells_the_noise_of_the_release(epsilon: float, mechanism: str)
     sigma = max(
         float(m.sigma)
         for m in made.measurements
-        if isinstance(m.part, us.Marginal) and len(m.part.positions) == 2
+        if isinstance(m.batch, us.Marginal) and len(m.batch.positions) == 2
     )
     assert foretold.noise is not None and foretold.noise == pytest.approx(sigma / 3000, rel=0.02)
 
@@ -188,7 +188,7 @@ def test_plan_foretells_how_much_the_rows_are_moved(
         visited.append(
             len(rows)
             * sweeps
-            * sum(part * seconds_a_row([us.Marginal(*table)]) for *table, part in share)
+            * sum(batch * seconds_a_row([us.Marginal(*table)]) for *table, batch in share)
         )
         return fit_rows(rows, shape, people, targets, sweeps=sweeps, columns=columns, **how)
 
@@ -269,9 +269,9 @@ def test_long_columns_get_less_noise_and_all_of_them_together_no_more_than_their
         mechanism="arp",
     )
     ones = {
-        m.part.positions[0]: Fraction(m.sigma)
+        m.batch.positions[0]: Fraction(m.sigma)
         for m in made.measurements
-        if isinstance(m.part, us.Marginal) and len(m.part.positions) == 1
+        if isinstance(m.batch, us.Marginal) and len(m.batch.positions) == 1
     }
     assert ones[0] > ones[1] > ones[3]
     # longer than a thousand values earns nothing more

@@ -79,8 +79,8 @@ def test_a_network_gives_a_distribution_for_every_column_of_every_latent() -> No
 
 
 def test_slopes_of_the_parameters_are_those_of_differences() -> None:
-    queries = [part.relaxed() for part in WORK]
-    wanted = [np.random.default_rng(i).normal(size=part.size) for i, part in enumerate(WORK)]
+    queries = [batch.relaxed() for batch in WORK]
+    wanted = [np.random.default_rng(i).normal(size=batch.size) for i, batch in enumerate(WORK)]
     made = network()
 
     def value(at: Chances) -> float:
@@ -235,7 +235,7 @@ def test_released_values_alone_make_the_same_model(
 
     def told(self: Meter, verb: Any) -> Any:
         if isinstance(verb, Measure):
-            return [next(script) for _ in verb.parts]
+            return [next(script) for _ in verb.batches]
         if isinstance(verb, SelectMarginal):
             return [0]
         return next(script) if isinstance(verb, Discriminate) else [next(script)]
@@ -243,8 +243,8 @@ def test_released_values_alone_make_the_same_model(
     monkeypatch.setattr(Meter, "ask", told)
     # another table, the same findings
     again = played(make(name, QUICK[name]), MemorySource(np.zeros((600, 3), np.int32), SMALL))
-    for part in WORK:
-        assert np.array_equal(first.model.shares(part), again.model.shares(part))
+    for batch in WORK:
+        assert np.array_equal(first.model.shares(batch), again.model.shares(batch))
 
 
 @pytest.mark.parametrize(
@@ -349,9 +349,9 @@ def test_every_leader_goes_toward_what_was_chosen(leader: str, sign: int) -> Non
     player = LeadingGenerator(
         SMALL, network(), leader=leader, rate=0.01, steps=20, last=1, rng=np.random.default_rng(0)
     )
-    before = player.propose().shares(WORK.parts[0])[3]
-    player.learn([Choice(WORK.parts[0], 3, sign)])
-    assert sign * (player.propose().shares(WORK.parts[0])[3] - before) > 0.05
+    before = player.propose().shares(WORK.batches[0])[3]
+    player.learn([Choice(WORK.batches[0], 3, sign)])
+    assert sign * (player.propose().shares(WORK.batches[0])[3] - before) > 0.05
 
 
 def test_the_mixture_is_uniform_over_the_last_generators() -> None:
@@ -366,10 +366,10 @@ def test_the_mixture_is_uniform_over_the_last_generators() -> None:
     )
     shares = []
     for _ in range(3):
-        shares.append(player.propose().shares(WORK.parts[0]))
-        player.learn([Choice(WORK.parts[0], 3)])
-    mixed = player.result().shares(WORK.parts[0])
-    assert np.allclose(mixed, (shares[2] + player.propose().shares(WORK.parts[0])) / 2, atol=1e-6)
+        shares.append(player.propose().shares(WORK.batches[0]))
+        player.learn([Choice(WORK.batches[0], 3)])
+    mixed = player.result().shares(WORK.batches[0])
+    assert np.allclose(mixed, (shares[2] + player.propose().shares(WORK.batches[0])) / 2, atol=1e-6)
 
 
 def test_a_workload_without_marginals_has_nothing_to_discriminate_by() -> None:
@@ -424,14 +424,14 @@ def test_the_generator_follows_a_whole_discriminator(sign: int) -> None:
     """With no noise, rows that are all in one cell of a column or never there, and the generator
     that starts out even.
     """
-    rows, part = np.zeros((1000, 3), np.int32), Marginal.of(SMALL, ["b"])
-    rows[:, 1] = 0 if sign > 0 else 1 + np.arange(1000) % (part.size - 1)
+    rows, batch = np.zeros((1000, 3), np.int32), Marginal.of(SMALL, ["b"])
+    rows[:, 1] = 0 if sign > 0 else 1 + np.arange(1000) % (batch.size - 1)
     player = CriticisedGenerator(
-        SMALL, network(), (part,), ridge=1.0, push=1.0, rate=0.01, steps=20, last=1.0
+        SMALL, network(), (batch,), ridge=1.0, push=1.0, rate=0.01, steps=20, last=1.0
     )
     before = player.propose()
     asked = Question.checked(
-        (part,),
+        (batch,),
         before.rows(1000, np.random.default_rng(1)),
         SMALL.shape,
         rows=1000,
@@ -440,13 +440,13 @@ def test_the_generator_follows_a_whole_discriminator(sign: int) -> None:
         sigma=1,
     )
     found = Discriminator(
-        (part,),
-        asked.answered(CodedRows(rows, SMALL.shape), np.zeros(part.size, np.int64)),
+        (batch,),
+        asked.answered(CodedRows(rows, SMALL.shape), np.zeros(batch.size, np.int64)),
         asked.terms,
     )
     player.learn([found])
     assert sign * found.theta[0] > 0 and np.all(sign * found.theta[1:] < 0)
-    assert sign * (player.propose().shares(part)[0] - before.shares(part)[0]) > 0.05
+    assert sign * (player.propose().shares(batch)[0] - before.shares(batch)[0]) > 0.05
 
 
 class Impatient(NoWatcher):

@@ -52,7 +52,7 @@ def tables(*sets: tuple[int, ...], sizes: tuple[int, ...] = SMALL.shape) -> list
 
 
 def variances(
-    wanted: list[Marginal], parts: list[Marginal], weights: np.ndarray, total: float
+    wanted: list[Marginal], batches: list[Marginal], weights: np.ndarray, total: float
 ) -> np.ndarray:
     """Cell variances from matrices: each residual's noise pushed through the reconstruction,
     nothing in closed form.
@@ -60,16 +60,16 @@ def variances(
     found = []
     for table in wanted:
         variance = 0.0
-        for part, weight in [*zip(parts, weights, strict=True), (None, 0.0)]:
-            if part is None:
+        for batch, weight in [*zip(batches, weights, strict=True), (None, 0.0)]:
+            if batch is None:
                 variance += total / table.size**2
-            elif set(part.positions) <= set(table.positions):
+            elif set(batch.positions) <= set(table.positions):
                 push = np.ones((1, 1))
                 for p, m in zip(table.positions, table.shape, strict=True):
                     push = np.kron(
-                        push, np.eye(m) - 1 / m if p in part.positions else np.full((m, 1), 1 / m)
+                        push, np.eye(m) - 1 / m if p in batch.positions else np.full((m, 1), 1 / m)
                     )
-                sigma_squared = sensitivity(part) / weight / part.size**2
+                sigma_squared = sensitivity(batch) / weight / batch.size**2
                 variance += sigma_squared * float(push[0] @ push[0])
         found.append(variance)
     return np.array(found)
@@ -90,19 +90,19 @@ def test_the_split_is_what_a_numerical_optimiser_finds(case: int, objective: Any
     found = plan(
         wanted, rho=RHO, neighbours=ADD, objective=objective, total_sigma=Fraction(1, 10**6)
     )
-    parts = [part for part in closure(wanted) if part.positions]
-    cells = np.array([part.size for part in wanted])
+    batches = [batch for batch in closure(wanted) if batch.positions]
+    cells = np.array([batch.size for batch in wanted])
 
     def value(logs: np.ndarray, power: float) -> float:
         weights = np.exp(logs - logs.max())
-        each = variances(wanted, parts, weights * 2 * float(RHO) / weights.sum(), 0.0)
+        each = variances(wanted, batches, weights * 2 * float(RHO) / weights.sum(), 0.0)
         return (
             float(cells @ each)
             if objective == "total"
             else float(each.max() * ((each / each.max()) ** power).sum() ** (1 / power))
         )
 
-    start = np.zeros(len(parts))
+    start = np.zeros(len(batches))
     for power in (4, 32, 256):
         start = minimize(value, start, args=(power,), method="BFGS").x
     reached = value(start, 256)
@@ -118,20 +118,25 @@ def test_error_bars_are_those_of_the_matrices(relation: Neighbours) -> None:
     made = plan(wanted, rho=RHO, neighbours=relation, total_sigma=TOTAL[relation])
     weights = np.array(
         [
-            float(sensitivity(part) / sigma**2)
-            for part, sigma in zip(made.parts, made.sigmas, strict=True)
+            float(sensitivity(batch) / sigma**2)
+            for batch, sigma in zip(made.batches, made.sigmas, strict=True)
         ]
     )
     measured = [
-        (part, weight) for part, weight in zip(made.parts, weights, strict=True) if part.positions
+        (batch, weight)
+        for batch, weight in zip(made.batches, weights, strict=True)
+        if batch.positions
     ]
     total = 0.0
     if relation is ADD:
         total = 1 / (
-            1 / 30**2 + dict(zip(made.parts, weights, strict=True)).get(Marginal((), ()), 0.0)
+            1 / 30**2 + dict(zip(made.batches, weights, strict=True)).get(Marginal((), ()), 0.0)
         )
     expected = variances(
-        wanted, [part for part, _ in measured], np.array([weight for _, weight in measured]), total
+        wanted,
+        [batch for batch, _ in measured],
+        np.array([weight for _, weight in measured]),
+        total,
     )
     assert made.errors == pytest.approx(np.sqrt(expected), rel=1e-9)
 
@@ -142,7 +147,7 @@ def test_a_plan_spends_its_rho_and_no_more(relation: Neighbours, objective: Any)
     rng = np.random.default_rng(0)
     for _ in range(10):
         sizes = tuple(int(m) for m in rng.integers(1, 9, int(rng.integers(2, 7))))
-        wanted = [part for part in sets_of(sizes, 2) if rng.random() < 0.7 and part.size > 1]
+        wanted = [batch for batch in sets_of(sizes, 2) if rng.random() < 0.7 and batch.size > 1]
         if wanted:
             made = plan(
                 wanted,
@@ -151,8 +156,8 @@ def test_a_plan_spends_its_rho_and_no_more(relation: Neighbours, objective: Any)
                 objective=objective,
                 total_sigma=TOTAL[relation],
             )
-            assert 0.995 * 2 * RHO < joint_l2(made.parts, made.sigmas, relation) <= 2 * RHO
-            assert all(1 not in part.shape for part in made.parts)
+            assert 0.995 * 2 * RHO < joint_l2(made.batches, made.sigmas, relation) <= 2 * RHO
+            assert all(1 not in batch.shape for batch in made.batches)
 
 
 def test_under_replace_one_the_plan_is_near_a_lower_bound() -> None:
@@ -162,10 +167,10 @@ def test_under_replace_one_the_plan_is_near_a_lower_bound() -> None:
     for sizes in (SMALL.shape, (2, 5, 9, 16, 3)):
         made = plan(sets_of(sizes, 2), rho=RHO, neighbours=REPLACE)
         weights = sum(
-            sensitivity(part) / sigma**2
-            for part, sigma in zip(made.parts, made.sigmas, strict=True)
+            sensitivity(batch) / sigma**2
+            for batch, sigma in zip(made.batches, made.sigmas, strict=True)
         )
-        assert 1 <= joint_l2(made.parts, made.sigmas, REPLACE) / (2 * weights) < 1.25
+        assert 1 <= joint_l2(made.batches, made.sigmas, REPLACE) / (2 * weights) < 1.25
 
 
 def estimates(
@@ -177,7 +182,7 @@ def estimates(
     for _ in range(runs):
         if relation is ADD:
             meter.ask(ReleaseTotal(rho=Fraction(1) / (2 * 30**2)))
-        residuals = meter.ask(Residuals(parts=made.parts, sigmas=made.sigmas))
+        residuals = meter.ask(Residuals(batches=made.batches, sigmas=made.sigmas))
         found.append(
             reconstruct(
                 residuals, made.wanted, total=meter.rows, total_sigma=float(meter.rows_sigma)
@@ -195,7 +200,7 @@ def test_without_noise_the_tables_come_back_exactly(relation: Neighbours) -> Non
     for estimate in estimates(made, relation, noise=Silence())[0]:
         assert np.allclose(
             estimate.counts,
-            estimate.part.counts(CodedRows(small_table(), SMALL.shape)).dense(),
+            estimate.batch.counts(CodedRows(small_table(), SMALL.shape)).dense(),
             atol=1e-9,
         )
 
@@ -209,9 +214,9 @@ def test_cells_are_unbiased_and_have_the_standard_deviation_that_was_promised(
         WANTED, rho=RHO, neighbours=relation, objective=objective, total_sigma=TOTAL[relation]
     )
     runs = estimates(made, relation, RUNS)
-    for i, (part, promised) in enumerate(zip(WANTED, made.errors, strict=True)):
+    for i, (batch, promised) in enumerate(zip(WANTED, made.errors, strict=True)):
         drawn = np.array([run[i].counts for run in runs])
-        truth = part.counts(CodedRows(small_table(), SMALL.shape)).dense()
+        truth = batch.counts(CodedRows(small_table(), SMALL.shape)).dense()
         assert np.all(np.abs(drawn.mean(axis=0) - truth) < 6 * promised / RUNS**0.5)
         # cells of one table are few and dependent
         assert math.sqrt(((drawn - truth) ** 2).mean()) == pytest.approx(promised, rel=0.05)
@@ -222,7 +227,7 @@ def test_cells_are_unbiased_and_have_the_standard_deviation_that_was_promised(
 def test_overlapping_tables_agree() -> None:
     made = plan(WANTED, rho=RHO, neighbours=ADD, total_sigma=TOTAL[ADD])
     found = {
-        estimate.part.positions: estimate.counts.reshape(estimate.part.shape)
+        estimate.batch.positions: estimate.counts.reshape(estimate.batch.shape)
         for estimate in estimates(made, ADD)[0]
     }
     assert np.allclose(found[0, 1].sum(axis=0), found[1,], atol=1e-9)
@@ -233,7 +238,7 @@ def test_overlapping_tables_agree() -> None:
 
 def test_noise_below_a_table_that_was_not_measured_is_refused() -> None:
     meter = meter_on(small_table(), schema=SMALL)
-    residuals = meter.ask(Residuals(parts=[Marginal.of(SMALL, ["a", "b"])], sigmas=[Fraction(9)]))
+    residuals = meter.ask(Residuals(batches=[Marginal.of(SMALL, ["a", "b"])], sigmas=[Fraction(9)]))
     with pytest.raises(us.ParameterError, match="not measured"):
         reconstruct(residuals, [Marginal.of(SMALL, ["a", "b"])], total=600)
     assert reachable(residuals, WANTED) == []
@@ -271,7 +276,7 @@ def test_every_column_and_every_query_has_a_table() -> None:
         columns=[["c", "a"]],
         queries=[us.all_of(us.Literal(0, 1), us.Literal(2, 0)), us.any_of(us.Literal(2, 0))],
     )
-    assert [part.positions for part in tables_for(work)] == [(0, 2), (2,), (0,), (1,)]
+    assert [batch.positions for batch in tables_for(work)] == [(0, 2), (2,), (0,), (1,)]
 
 
 def test_rows_are_fitted_to_every_small_table_with_its_own_noise_and_only_once() -> None:
@@ -279,7 +284,7 @@ def test_rows_are_fitted_to_every_small_table_with_its_own_noise_and_only_once()
     look better known than it is.
     """
     learnt = fitted_to([Marginal.of(SMALL, ["c", "a", "b"])])
-    assert [part.positions for part in learnt] == [
+    assert [batch.positions for batch in learnt] == [
         (0,),
         (1,),
         (2,),
@@ -294,8 +299,8 @@ def test_rows_are_fitted_to_every_small_table_with_its_own_noise_and_only_once()
         once.add(as_measurement(estimate))
         summed.add(as_measurement(estimate))
     promised = {
-        tuple(sorted(part.positions)): error
-        for part, error in zip(learnt, made.errors, strict=True)
+        tuple(sorted(batch.positions)): error
+        for batch, error in zip(learnt, made.errors, strict=True)
     }
     assert {positions: table.sigma for positions, table in once.tables.items()} == pytest.approx(
         promised, rel=1e-3
@@ -306,7 +311,7 @@ def test_rows_are_fitted_to_every_small_table_with_its_own_noise_and_only_once()
 def test_a_table_of_one_cell_is_not_learnt_but_its_column_is_released() -> None:
     """Under replace-one its noise is 0, and a weight of 1/0 would follow."""
     schema = us.Schema.from_domain({"x": 3, "y": 1, "z": 4})
-    assert [part.positions for part in fitted_to(tables_for(us.marginals(schema, 2)))] == [
+    assert [batch.positions for batch in fitted_to(tables_for(us.marginals(schema, 2)))] == [
         (0,),
         (2,),
         (0, 2),
@@ -324,10 +329,10 @@ def test_rows_start_from_the_columns_as_first_learnt() -> None:
     """
     player = RowPlayer(SMALL, people=600, rng=np.random.default_rng(0))
     player.propose()
-    part = Marginal.of(SMALL, ["a"])
+    batch = Marginal.of(SMALL, ["a"])
     truth = np.array([540.0, 30.0, *[30.0 / (SMALL.shape[0] - 2)] * (SMALL.shape[0] - 2)])
-    player.learn([Measurement(part, truth, Fraction(1))])
-    assert player.propose().shares(part) == pytest.approx(truth / 600, abs=0.01)
+    player.learn([Measurement(batch, truth, Fraction(1))])
+    assert player.propose().shares(batch) == pytest.approx(truth / 600, abs=0.01)
 
 
 # ---------------------------------------------------------------------- releases
@@ -359,7 +364,7 @@ def test_a_release_is_read_back_and_verified(relation: Neighbours, tmp_path: Pat
     again = us.Release.load(place)
     assert unsound(place) == []
     residuals = [m for m in again.measurements if isinstance(m, Residual)]
-    assert {r.part.positions for r in residuals} >= {
+    assert {r.batch.positions for r in residuals} >= {
         c for k in (1, 2) for c in itertools.combinations(range(3), k)
     }
     assert "noisy measurement" in (place / "report.html").read_text()
@@ -371,7 +376,7 @@ FORGERIES: dict[str, Any] = {
     "one residual fewer": lambda m: m["events"][0]["sigmas_squared"].pop(),
     "a lower price": lambda m: m["events"][0].update(l2_in_sigmas="1/1000"),
     "no charge": lambda m: m["events"].pop(0),
-    "other columns": lambda m: m["measurements"][2].update(part=m["measurements"][1]["part"]),
+    "other columns": lambda m: m["measurements"][2].update(batch=m["measurements"][1]["part"]),
 }
 
 

@@ -202,11 +202,13 @@ def test_the_query_player_of_fem_is_shown_the_records_of_a_few_rounds() -> None:
 
 def test_a_negation_chosen_after_its_query_takes_it_back() -> None:
     weights: dict[Query, int] = {}
-    part = Marginal.of(SMALL, ["a", "b"])
-    add_up(weights, [Choice(part, 3), Choice(part, 3), Choice(part, 5, -1), Choice(part, 3, -1)])
+    batch = Marginal.of(SMALL, ["a", "b"])
+    add_up(
+        weights, [Choice(batch, 3), Choice(batch, 3), Choice(batch, 5, -1), Choice(batch, 3, -1)]
+    )
     instance = weighted(SMALL, weights)
     assert sorted(instance.weights.tolist()) == [-1.0, 1.0]
-    add_up(weights, [Choice(part, 3, -1)])
+    add_up(weights, [Choice(batch, 3, -1)])
     assert weighted(SMALL, weights).weights.tolist() == [-1.0]
 
 
@@ -265,12 +267,12 @@ def test_the_weights_of_dualquery_are_those_of_the_paper() -> None:
     """
     schema = us.Schema.from_domain({"a": 2, "b": 2})
     rows = np.array([[0, 0]] * 5 + [[0, 1]] * 2 + [[1, 1]] * 3)
-    part = Marginal.of(schema, ["a", "b"])
+    batch = Marginal.of(schema, ["a", "b"])
     records = np.array([[0, 0], [1, 0]], np.int32)
     eta, draws = 1.5, 20_000
     unit = draws * Fraction(eta) ** 2 / (2 * len(rows) ** 2)
     meter = meter_on(rows, schema, play=Cost(5 * unit), certify=unit)
-    player = WeightedQueries(meter, [part], unit=unit, draws=draws, rng=np.random.default_rng(0))
+    player = WeightedQueries(meter, [batch], unit=unit, draws=draws, rng=np.random.default_rng(0))
     model = Growing(schema)
     free = player.point(model)
     assert len(free) == draws and not meter.events  # round 1 is uniform and public
@@ -300,8 +302,8 @@ def test_separators_tell_any_two_records_apart() -> None:
     parities = Symmetric(
         (parity(Literal(0, 1), Literal(1, 0)), parity(Literal(1, 2), Literal(2, 1)))
     )
-    for part in (Marginal.of(SMALL, ["a", "b", "c"]), parities):
-        batch = Symmetric(separator([part], SMALL))
+    for batch in (Marginal.of(SMALL, ["a", "b", "c"]), parities):
+        batch = Symmetric(separator([batch], SMALL))
         assert batch.size == sum(SMALL.shape) - len(SMALL.shape)
         truth = batch.truth(np.array(list(product(*map(range, SMALL.shape)))))
         assert all(np.any(one != other) for one, other in combinations(truth, 2))
@@ -328,9 +330,9 @@ def test_the_noise_of_fem_pushes_down_and_that_of_sepfem_both_ways() -> None:
 def test_any_query_is_any_query() -> None:
     rng = np.random.default_rng(0)
     drawn = [any_query(list(PAIRS), rng) for _ in range(4000)]
-    seen = {(choice.part, choice.index, choice.sign) for choice in drawn}
+    seen = {(choice.batch, choice.index, choice.sign) for choice in drawn}
     assert len(seen) == 2 * PAIRS.size
-    assert all(0 <= choice.index < choice.part.size for choice in drawn)
+    assert all(0 <= choice.index < choice.batch.size for choice in drawn)
 
 
 # ---------------------------------------------------------------------- behaviour
@@ -355,9 +357,9 @@ def test_public_randomness_has_a_seed(kind: Any) -> None:
 
 def test_best_responses_satisfy_the_queries_of_their_round() -> None:
     data = BestResponse(SMALL, Solver(oracle_of("search"), np.random.default_rng(0)))
-    part = Marginal.of(SMALL, ["a", "b"])
+    batch = Marginal.of(SMALL, ["a", "b"])
     # a=1, b=2 twice; not a=0, b=1
-    data.learn([Choice(part, 6), Choice(part, 6), Choice(part, 1, -1)])
+    data.learn([Choice(batch, 6), Choice(batch, 6), Choice(batch, 1, -1)])
     assert data.propose().codes[0, :2].tolist() == [1, 2]
 
 
@@ -435,7 +437,7 @@ def test_the_rule_is_public_and_grows_with_the_budget() -> None:
     )
     more = [
         rounds_for(Fraction("0.0036"), 48_842, work)
-        for work in (few, us.Workload(wide.schema, wide.parts[: len(few)]))
+        for work in (few, us.Workload(wide.schema, wide.batches[: len(few)]))
     ]
     # four times as many columns, as many queries
     assert more[1] == pytest.approx(2 * more[0], rel=0.05)
@@ -463,11 +465,11 @@ def test_they_beat_independent_columns_where_columns_depend(name: str) -> None:
         return max(
             float(
                 np.abs(
-                    Records(schema, table.astype(np.int32)).shares(part)
-                    - Records(schema, made.codes).shares(part)
+                    Records(schema, table.astype(np.int32)).shares(batch)
+                    - Records(schema, made.codes).shares(batch)
                 ).max()
             )
-            for part in made.workload
+            for batch in made.workload
         )
 
     assert error(name) < 0.5 * error("independent")

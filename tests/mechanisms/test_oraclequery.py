@@ -65,11 +65,11 @@ def play(
 
 
 def error(played: Played, table: np.ndarray, schema: Schema) -> float:
-    part = every_conjunction(schema)
+    batch = every_conjunction(schema)
     return float(
         np.abs(
-            part.counts(CodedRows(table, schema.shape)).dense() / len(table)
-            - played.model.shares(part)
+            batch.counts(CodedRows(table, schema.shape)).dense() / len(table)
+            - played.model.shares(batch)
         ).max()
     )
 
@@ -79,8 +79,8 @@ def error(played: Played, table: np.ndarray, schema: Schema) -> float:
 
 def test_its_literals_are_a_separator_set_of_the_dual_class() -> None:
     assert every_conjunction(BITS) == AllConjunctions.of(BITS, BITS.names)
-    part = every_conjunction(SMALL)
-    assert part.literals == (
+    batch = every_conjunction(SMALL)
+    assert batch.literals == (
         Literal(0, 1),
         Literal(0, 2),
         Literal(1, 1),
@@ -89,7 +89,7 @@ def test_its_literals_are_a_separator_set_of_the_dual_class() -> None:
         Literal(2, 1),
     )
     records = np.array(list(product(*map(range, SMALL.shape))), np.int32)
-    singles = part.truth(records)[:, 1 << np.arange(len(part.literals))]
+    singles = batch.truth(records)[:, 1 << np.arange(len(batch.literals))]
     assert all(np.any(one != other) for one, other in combinations(singles, 2))
 
 
@@ -99,7 +99,7 @@ def test_it_chooses_among_all_conjunctions_whatever_the_workload() -> None:
         for work in ("1-way", "2-way", "all-conjunctions")
     ]
     for played, meter in plays:
-        assert [f.part for f in played.findings if isinstance(f, Choice)] == [
+        assert [f.batch for f in played.findings if isinstance(f, Choice)] == [
             every_conjunction(SMALL)
         ] * 5
         assert [event.what for event in meter.events] == ["select 1 of 64"] * 5
@@ -125,8 +125,8 @@ def test_a_play_costs_what_it_was_given() -> None:
 class Backwards:
     """A best response with its sign turned, as the paper prints it."""
 
-    def __init__(self, meter: Meter, parts: Sequence[Any], *, rho: Fraction) -> None:
-        self._right = WorstSigned(meter, parts, rho=rho)
+    def __init__(self, meter: Meter, batches: Sequence[Any], *, rho: Fraction) -> None:
+        self._right = WorstSigned(meter, batches, rho=rho)
 
     def point(self, model: Model) -> list[Finding]:
         return [
@@ -150,7 +150,7 @@ def test_the_error_falls_over_the_rounds_and_not_with_the_sign_turned(
     monkeypatch.setattr(
         OracleQuery,
         "query_player",
-        lambda self, meter, parts, rho: Backwards(meter, parts, rho=rho),
+        lambda self, meter, batches, rho: Backwards(meter, batches, rho=rho),
     )
     assert error(play(table, BITS, "1-way", rounds=60)[0], table, BITS) > 0.5
 
@@ -218,7 +218,7 @@ def test_both_optima_point_at_what_is_most_wrong() -> None:
         CodedRows(table, BITS.shape)
     ).dense() / 1000 - coins.shares(every_conjunction(BITS))
     assert isinstance(choice, Choice) and choice.sign == 1
-    query = choice.part.query(choice.index)
+    query = choice.batch.query(choice.index)
     assert query is not None and len(query.literals) == 8 and gaps.argmax() == 255
 
 

@@ -92,7 +92,9 @@ class Free(Verb[Any]):
     name: ClassVar[str] = "measure"
 
     def priced(self, public: Public) -> Priced[Any]:
-        return Priced(events=(), reads=Measure(parts=[X], rho=1).priced(public).reads, answer=free)
+        return Priced(
+            events=(), reads=Measure(batches=[X], rho=1).priced(public).reads, answer=free
+        )
 
 
 class FreeMeasure(Measure):
@@ -127,7 +129,7 @@ class EqualVerb(metaclass=Equal):
 
 @pytest.mark.parametrize(
     "verb",
-    [Free(), FreeMeasure(parts=[X], rho=1), Lying(), EqualVerb(), None, Measure, "measure"],
+    [Free(), FreeMeasure(batches=[X], rho=1), Lying(), EqualVerb(), None, Measure, "measure"],
     ids=lambda verb: type(verb).__name__,
 )
 def test_a_verb_of_somebody_elses_is_refused_before_a_charge(verb: Any) -> None:
@@ -177,9 +179,9 @@ def test_answers_that_say_they_have_the_right_length_are_counted() -> None:
     """A shorter one would have the kernel read what lies behind it in memory."""
     short = Counts(Always(2), np.array([1]))
     for verb in (
-        Certify(parts=[BOTH], answers=[short], released_rows=2),
+        Certify(batches=[BOTH], answers=[short], released_rows=2),
         SelectMarginal(
-            parts=[BOTH], answers=[short], answer_rows=2, rho=1, score=MarginalScore.TOTAL
+            batches=[BOTH], answers=[short], answer_rows=2, rho=1, score=MarginalScore.TOTAL
         ),
     ):
         refused(lambda meter, verb=verb: meter.ask(verb), "one answer per query")  # type: ignore[misc]
@@ -205,7 +207,7 @@ def asked_while(then: Callable[[], None], verb: Verb[Any], **how: Any) -> Any:
 
 
 def test_a_verb_that_is_changed_after_it_was_priced_answers_as_it_was() -> None:
-    verb = Measure(parts=[X], rho=Fraction(1, 1000))
+    verb = Measure(batches=[X], rho=Fraction(1, 1000))
 
     def change() -> None:
         object.__setattr__(verb, "parts", [BOTH])
@@ -213,28 +215,28 @@ def test_a_verb_that_is_changed_after_it_was_priced_answers_as_it_was() -> None:
         object.__setattr__(verb, "sparse", True)
 
     (found,) = asked_while(change, verb)
-    assert found.part == X and len(found.counts) == 2 and found.sigma > 30 and found.keys is None
+    assert found.batch == X and len(found.counts) == 2 and found.sigma > 30 and found.keys is None
 
 
 def test_a_marginal_that_is_changed_after_it_was_priced_is_read_as_it_was() -> None:
     """Priced as the number of rows, which is public, and then turned into a table."""
-    part = Marginal((), ())
+    batch = Marginal((), ())
 
     def change() -> None:
-        object.__setattr__(part, "positions", (0, 1))
-        object.__setattr__(part, "shape", (2, 2))
+        object.__setattr__(batch, "positions", (0, 1))
+        object.__setattr__(batch, "shape", (2, 2))
 
     source = Between(np.tile(BASE, (20, 1)), TINY)
     source.looked, source.then = [], change
     source.meter = meter = laws.meter_on(BASE, source=source)
-    found = meter.ask(Measure(parts=[X, part], rho=Fraction(1)))
-    assert [len(one.counts) for one in found] == [2, 1] and found[1].part == Marginal((), ())
+    found = meter.ask(Measure(batches=[X, batch], rho=Fraction(1)))
+    assert [len(one.counts) for one in found] == [2, 1] and found[1].batch == Marginal((), ())
 
 
 def test_a_price_hung_on_a_marginal_is_not_its_price() -> None:
-    part = Marginal((0,), (2,))
-    object.__setattr__(part, "l2_squared", lambda neighbours: 0)
-    (found,) = meter_on(BASE).ask(Measure(parts=[part], rho=Fraction(1, 1000)))
+    batch = Marginal((0,), (2,))
+    object.__setattr__(batch, "l2_squared", lambda neighbours: 0)
+    (found,) = meter_on(BASE).ask(Measure(batches=[batch], rho=Fraction(1, 1000)))
     assert found.sigma > 30
 
 
@@ -249,7 +251,7 @@ def test_shares_that_are_changed_after_they_were_priced_are_not_read_again() -> 
     def change() -> None:
         shares[:] = 1.0
 
-    verb = Select(parts=[X], shares=[shares], rho=1)
+    verb = Select(batches=[X], shares=[shares], rho=1)
     with laws.standing_in(draw=spy):
         asked_while(lambda: None, verb)
         asked_while(change, verb)
@@ -267,7 +269,7 @@ def test_numbers_of_cells_that_are_changed_after_they_were_checked_are_not_read_
         keys[:] = keys[::-1].copy()
         object.__setattr__(answer, "keys", None)
 
-    verb = Certify(parts=[BOTH], answers=[answer], released_rows=27)
+    verb = Certify(batches=[BOTH], answers=[answer], released_rows=27)
     still = asked_while(lambda: None, verb, noise=Silence())
     keys[:] = [0, 2, 3]
     object.__setattr__(answer, "keys", keys)
@@ -300,7 +302,7 @@ def test_numbers_of_numpy_in_a_fraction_never_wrap() -> None:
         plain = Fraction(int(rho.numerator), int(rho.denominator))
         found = [
             meter_on(BASE, rho=10**9).ask(
-                Measure(parts=[X, BOTH], rho=each, weights=[each, Fraction(np.int8(3), 7)])
+                Measure(batches=[X, BOTH], rho=each, weights=[each, Fraction(np.int8(3), 7)])
             )
             for each in (rho, plain)
         ]
@@ -308,7 +310,7 @@ def test_numbers_of_numpy_in_a_fraction_never_wrap() -> None:
         assert all(type(m.sigma.numerator) is int for m in found[0])
     meter = meter_on(BASE, rho=10**9)
     sigma = Fraction(np.int64(2**40), np.int64(2**30 + 1))
-    meter.ask(Residuals(parts=[X], sigmas=[sigma]))
+    meter.ask(Residuals(batches=[X], sigmas=[sigma]))
     (event,) = meter.events
     assert all(type(s.numerator) is int and s > 2**19 for s in event.sigmas_squared)  # type: ignore[union-attr]
 
@@ -316,7 +318,7 @@ def test_numbers_of_numpy_in_a_fraction_never_wrap() -> None:
 def test_a_number_that_changes_is_read_once() -> None:
     Two.asked = 0
     meter = meter_on(BASE, rho=1)
-    found = meter.ask(Select(parts=[X], shares=[np.zeros(2)], rho=Fraction(1, 2), draws=Two(5)))
+    found = meter.ask(Select(batches=[X], shares=[np.zeros(2)], rho=Fraction(1, 2), draws=Two(5)))
     (event,) = meter.events
     assert len(found) == event.draws == 1  # type: ignore[union-attr]
 
@@ -382,9 +384,9 @@ class Odd(QueryClass):
 )
 def test_one_number_of_noise_is_never_stretched_over_more_counts(given: Counts) -> None:
     for verb in (
-        Measure(parts=[Odd(given)], rho=1),
-        Select(parts=[Odd(given)], shares=[np.zeros(1)], rho=1),
-        Certify(parts=[Odd(given)], answers=[Counts(1, np.array([1]))], released_rows=2),
+        Measure(batches=[Odd(given)], rho=1),
+        Select(batches=[Odd(given)], shares=[np.zeros(1)], rho=1),
+        Certify(batches=[Odd(given)], answers=[Counts(1, np.array([1]))], released_rows=2),
     ):
         with pytest.raises(ParameterError, match="another schema"):
             laws.meter_on(BASE, trusts=[Odd]).ask(verb)
@@ -401,24 +403,24 @@ def test_a_size_that_changes_is_read_once() -> None:
 
     with pytest.raises(ParameterError, match="another schema"):
         laws.meter_on(BASE, trusts=[Growing]).ask(
-            Measure(parts=[Growing(Counts(5, np.arange(5)))], rho=1)
+            Measure(batches=[Growing(Counts(5, np.arange(5)))], rho=1)
         )
 
 
 def test_what_is_hung_on_a_batch_never_sees_rows() -> None:
     """Its row function would be handed every block of them."""
     seen: list[Any] = []
-    for part, names in (
+    for batch, names in (
         (Symmetric((all_of(Literal(0, 1)),)), ("tally", "counts", "l2_squared", "_arrays")),
         (Batch.of([[0, 1]], [[1, 1]]), ("tally", "counts", "l2_squared", "_slots")),
         (AllConjunctions((Literal(0, 1), Literal(1, 1))), ("held", "counts", "l2_squared")),
         (Marginal((0,), (2,)), ("counts", "l2_squared")),
     ):
-        honest = laws.meter_on(BASE).ask(Measure(parts=[part], rho=Fraction(1, 1000)))[0]
+        honest = laws.meter_on(BASE).ask(Measure(batches=[batch], rho=Fraction(1, 1000)))[0]
         for name in names:
-            object.__setattr__(part, name, lambda *given: seen.append(given))
+            object.__setattr__(batch, name, lambda *given: seen.append(given))
         meter = laws.meter_on(BASE)
-        (found,) = meter.ask(Measure(parts=[part], rho=Fraction(1, 1000)))
+        (found,) = meter.ask(Measure(batches=[batch], rho=Fraction(1, 1000)))
         assert found.sigma == honest.sigma and len(found.counts) == len(honest.counts)
     assert not seen
 
@@ -441,23 +443,23 @@ def test_a_query_that_was_tampered_with_is_checked_again() -> None:
     many = all_of(Literal(0, 1))
     object.__setattr__(many, "table", (0, 10**6))
     with pytest.raises(InputError, match="0s and 1s"):
-        meter_on(BASE).ask(Measure(parts=[Symmetric((many,))], rho=1))
+        meter_on(BASE).ask(Measure(batches=[Symmetric((many,))], rho=1))
     looks = Literal(0, 1)
     object.__setattr__(looks, "value", Watches(1))
-    for part in (Symmetric((all_of(looks),)), AllConjunctions((looks,))):
+    for batch in (Symmetric((all_of(looks),)), AllConjunctions((looks,))):
         Watches.seen.clear()
-        refused(lambda meter, part=part: meter.ask(Measure(parts=[part], rho=1)), "no query")  # type: ignore[misc]
+        refused(lambda meter, batch=batch: meter.ask(Measure(batches=[batch], rho=1)), "no query")  # type: ignore[misc]
         assert not any(isinstance(one, np.ndarray) for one in Watches.seen)
 
 
 def test_a_batch_that_is_changed_after_it_was_let_in_stays_as_it_was() -> None:
     query = all_of(Literal(0, 1))
-    part, meter = Symmetric((query,)), laws.meter_on(np.tile(BASE, (20, 1)), noise=Silence())
-    (first,) = meter.ask(Measure(parts=[part], rho=1))
+    batch, meter = Symmetric((query,)), laws.meter_on(np.tile(BASE, (20, 1)), noise=Silence())
+    (first,) = meter.ask(Measure(batches=[batch], rho=1))
     object.__setattr__(query, "table", (0, 10**6))
-    object.__setattr__(part, "queries", (query,) * 3)
-    (again,) = meter.ask(Measure(parts=[part], rho=1))
-    assert first.counts.tolist() == again.counts.tolist() == [20] and first.part == again.part
+    object.__setattr__(batch, "queries", (query,) * 3)
+    (again,) = meter.ask(Measure(batches=[batch], rho=1))
+    assert first.counts.tolist() == again.counts.tolist() == [20] and first.batch == again.batch
 
 
 class Sly(Marginal):
@@ -477,21 +479,23 @@ def batches() -> list[QueryClass]:
     return [Odd(one), Sly((0,), (2,)), EqualMarginal(one), named(one)]
 
 
-@pytest.mark.parametrize("part", batches(), ids=lambda part: type(part).__name__)
-def test_a_batch_that_nobody_announced_never_sees_the_table(part: QueryClass) -> None:
+@pytest.mark.parametrize("part", batches(), ids=lambda batch: type(batch).__name__)
+def test_a_batch_that_nobody_announced_never_sees_the_table(batch: QueryClass) -> None:
     """It would be handed the rows, and believed what it says about its price."""
-    size = part.size
+    size = batch.size
     answers, shares = [Counts(size, np.zeros(size, np.int64))], [np.zeros(size)]
     slot = {"kappa": Fraction(1, 9), "gamma": Fraction(1), "records": 1}
     for verb in (
-        Measure(parts=[X, part], rho=1),
-        Select(parts=[part], shares=shares, rho=1),
-        Certify(parts=[part], answers=answers, released_rows=2),
-        Residuals(parts=[part], sigmas=[Fraction(9)]),  # type: ignore[list-item]
+        Measure(batches=[X, batch], rho=1),
+        Select(batches=[batch], shares=shares, rho=1),
+        Certify(batches=[batch], answers=answers, released_rows=2),
+        Residuals(batches=[batch], sigmas=[Fraction(9)]),  # type: ignore[list-item]
         SelectMarginal(
-            parts=[part], answers=answers, answer_rows=2, rho=1, score=MarginalScore.TOTAL
+            batches=[batch], answers=answers, answer_rows=2, rho=1, score=MarginalScore.TOTAL
         ),  # type: ignore[list-item]
-        Resample(parts=[part], shares=shares, drawn=[Choice(part, 0)], satisfied=[True], **slot),
+        Resample(
+            batches=[batch], shares=shares, drawn=[Choice(batch, 0)], satisfied=[True], **slot
+        ),
     ):
         refused(lambda meter, verb=verb: meter.ask(verb), "package announces")  # type: ignore[misc]
 
@@ -729,7 +733,7 @@ def test_a_mechanism_cannot_name_further_types() -> None:
 
 def test_two_threads_get_an_answer_each_for_a_charge_each() -> None:
     meter, found = laws.meter_on(np.tile(BASE, (20, 1))), list[Any]()
-    verb = Measure(parts=[BOTH], rho=1)
+    verb = Measure(batches=[BOTH], rho=1)
     threads = [threading.Thread(target=lambda: found.append(meter.ask(verb))) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -742,14 +746,14 @@ def test_what_is_asked_of_a_closed_meter_is_refused_before_a_charge() -> None:
     meter, source = tripwired()
     meter.close()
     for verb in (
-        Measure(parts=[X], rho=Fraction(1, 2)),
+        Measure(batches=[X], rho=Fraction(1, 2)),
         ReleaseTotal(rho=Fraction(1, 2)),
         Resample(
-            parts=[X], shares=[np.zeros(2)], drawn=[Choice(X, 0)], satisfied=[True],
+            batches=[X], shares=[np.zeros(2)], drawn=[Choice(X, 0)], satisfied=[True],
             kappa=Fraction(1, 9), gamma=Fraction(1), records=1,
         ),
         SelectMarginal(
-            parts=[X], answers=[Counts(2, np.array([1, 1]))], answer_rows=2, rho=1,
+            batches=[X], answers=[Counts(2, np.array([1, 1]))], answer_rows=2, rho=1,
             score=MarginalScore.TOTAL,
         ),
     ):  # fmt: skip

@@ -75,7 +75,7 @@ def meter_on(
 def asked(meter: Meter, **how: Any) -> Discriminator:
     """The verb with some of its arguments changed."""
     given = {"parts": [X, Y], "made": MADE, "weight": 1, "ridge": 40, "sigma": Fraction(3), **how}
-    return meter.ask(Discriminate(parts=given.pop("parts"), made=given.pop("made"), **given))
+    return meter.ask(Discriminate(batches=given.pop("parts"), made=given.pop("made"), **given))
 
 
 # ---------------------------------------------------------------------- the objective, once more, in floats
@@ -92,16 +92,16 @@ def bent(score: np.ndarray) -> np.ndarray:
     return np.where((at >= 0) & (at < len(falls)), falls[np.clip(at, 0, len(falls) - 1)], 0)
 
 
-def one_hot(rows: np.ndarray, parts: tuple[Marginal, ...]) -> np.ndarray:
+def one_hot(rows: np.ndarray, batches: tuple[Marginal, ...]) -> np.ndarray:
     """h of each row, one marginal at a time."""
     found = []
-    for part in parts:
+    for batch in batches:
         cells = (
-            np.ravel_multi_index(rows[:, part.positions].T, part.shape)
-            if part.positions
+            np.ravel_multi_index(rows[:, batch.positions].T, batch.shape)
+            if batch.positions
             else np.zeros(len(rows), int)
         )
-        found.append(np.eye(part.size)[cells])
+        found.append(np.eye(batch.size)[cells])
     return np.hstack(found)
 
 
@@ -141,13 +141,13 @@ class Objective:
 
 def test_weights_of_rows_agree_with_their_definition_to_the_last_digit() -> None:
     rng, rows = np.random.default_rng(0), small_table(200)
-    parts = (*marginals(SMALL, k=2).marginals, Marginal.of(SMALL, ["b"]), NOTHING)
+    batches = (*marginals(SMALL, k=2).marginals, Marginal.of(SMALL, ["b"]), NOTHING)
     for spread in (0.01, 1, 30):
-        theta = np.rint(rng.normal(0, spread, sum(part.size for part in parts)) * 2**GRID).astype(
-            np.int64
-        )
-        found = CodedRows(rows, SMALL.shape).scan(Doubts(parts, theta))
-        wanted, h = [Fraction(0)] * len(theta), one_hot(rows, parts).astype(bool)
+        theta = np.rint(
+            rng.normal(0, spread, sum(batch.size for batch in batches)) * 2**GRID
+        ).astype(np.int64)
+        found = CodedRows(rows, SMALL.shape).scan(Doubts(batches, theta))
+        wanted, h = [Fraction(0)] * len(theta), one_hot(rows, batches).astype(bool)
         for cells in h:
             score = Fraction(sum(int(t) for t in theta[cells]), 2**GRID)
             place = min(
@@ -173,13 +173,13 @@ def test_every_source_serves_a_discriminator(name: str, tmp_path: Any) -> None:
     source = kind.holding(
         pa.table({n: pa.array(rows[:, i]) for i, n in enumerate(schema.names)}), schema, tmp_path
     )
-    parts = (*marginals(schema, k=2).marginals, NOTHING)
+    batches = (*marginals(schema, k=2).marginals, NOTHING)
     theta = np.rint(
-        np.random.default_rng(1).normal(size=sum(part.size for part in parts)) * 2**GRID
+        np.random.default_rng(1).normal(size=sum(batch.size for batch in batches)) * 2**GRID
     ).astype(np.int64)
-    found = source.scan(Doubts(parts, theta))
+    found = source.scan(Doubts(batches, theta))
     assert (
-        np.array_equal(found, CodedRows(rows, schema.shape).scan(Doubts(parts, theta)))
+        np.array_equal(found, CodedRows(rows, schema.shape).scan(Doubts(batches, theta)))
         and np.count_nonzero(found) > 10
     )
 
@@ -215,14 +215,14 @@ def test_a_slope_is_called_small_only_if_it_is() -> None:
 
 
 def random_question(rng: np.random.Generator) -> tuple[np.ndarray, Question]:
-    parts = [(X, Y), (BOTH, X), (BOTH, X, Y, NOTHING)][int(rng.integers(3))]
+    batches = [(X, Y), (BOTH, X), (BOTH, X, Y, NOTHING)][int(rng.integers(3))]
     rows, made = (rng.integers(0, 2, (int(rng.integers(1, 30)), 2)) for _ in range(2))
     numbers = {
         "weight": int(rng.integers(1, 4)),
         "ridge": int(rng.integers(1, 30)),
         "sigma": Fraction(int(rng.integers(1, 60)), 8),
     }
-    return rows, Question.checked(parts, made, TINY.shape, rows=len(rows), **numbers)
+    return rows, Question.checked(batches, made, TINY.shape, rows=len(rows), **numbers)
 
 
 @pytest.mark.parametrize("fast", [None, 0, 5], ids=["as it is", "plain descent", "both"])
@@ -237,7 +237,7 @@ def test_what_is_certified_is_as_near_as_stated_by_another_solver(
         terms = question.terms
         b = np.rint(rng.normal(0, terms.sigma, terms.cells)).astype(np.int64)
         theta = question.answered(CodedRows(rows.astype(np.int32), TINY.shape), b)
-        h = [one_hot(codes, question.parts) for codes in (rows, question.made._codes)]
+        h = [one_hot(codes, question.batches) for codes in (rows, question.made._codes)]
         truth = Objective(*h, question.weight, terms.ridge).vanishes_at(b / 2**COARSE)
         away = float(np.linalg.norm(theta / 2**GRID - truth)) * 2**GRID
         assert away <= terms.off and np.abs(theta).max() <= terms.box
@@ -254,11 +254,11 @@ def test_a_wrong_slope_is_noticed_by_the_other_solver() -> None:
     b = np.zeros(question.terms.cells, np.int64)
     forgot = minimised(
         lambda theta: (
-            room._scaled(theta, question.terms.ridge) - table.scan(Doubts(question.parts, theta))
+            room._scaled(theta, question.terms.ridge) - table.scan(Doubts(question.batches, theta))
         ),
         question.terms,
     )
-    h = [one_hot(codes, question.parts) for codes in (rows, question.made._codes)]
+    h = [one_hot(codes, question.batches) for codes in (rows, question.made._codes)]
     truth = Objective(*h, question.weight, question.terms.ridge).vanishes_at(b / 2**COARSE)
     assert np.linalg.norm(forgot / 2**GRID - truth) * 2**GRID > 2 * question.terms.off
 
@@ -290,7 +290,7 @@ def test_the_largest_numbers_do_not_wrap() -> None:
         question.answered(
             CodedRows(rows.astype(np.int32), TINY.shape), np.full(4, FAR * question.terms.sigma)
         )
-    h = [one_hot(codes, question.parts) for codes in (rows, MADE[:1])]
+    h = [one_hot(codes, question.batches) for codes in (rows, MADE[:1])]
     objective = Objective(*h, weight, question.terms.ridge)
     for theta, slope in seen:
         wanted = objective.slope(theta / 2**GRID) + FAR * 64
@@ -349,10 +349,10 @@ def test_no_loss_is_larger_than_the_proof_says_for_any_noise(planted: str) -> No
         other = rows.copy()
         other[0] = rng.integers(0, 2, 2)
         here, there, made = (
-            one_hot(codes, question.parts) for codes in (rows, other, question.made._codes)
+            one_hot(codes, question.batches) for codes in (rows, other, question.made._codes)
         )
-        stated = math.log1p(float(room.STEEPEST) * len(question.parts) / ridge)
-        s = math.sqrt(2 * len(question.parts)) / sigma
+        stated = math.log1p(float(room.STEEPEST) * len(question.batches) / ridge)
+        s = math.sqrt(2 * len(question.batches)) / sigma
         noise = sigma / 2 if planted == "half the noise" else sigma
         held = ridge / 100 if "ridge" in planted else ridge
         objectives = [Objective(h, made, question.weight, held) for h in (here, there)]
@@ -586,12 +586,13 @@ def test_refused_discriminators_cost_nothing() -> None:
     assert private.events == ()
     wide = Schema.from_domain({"a": 5000, "b": 5000})
     with pytest.raises(NotSupported, match="at most"):
-        asked(meter_on(np.zeros((3, 2), int), schema=wide), parts=[Marginal.of(wide, ["a", "b"])])
+        asked(meter_on(np.zeros((3, 2), int), schema=wide), batches=[Marginal.of(wide, ["a", "b"])])
     # just below what can be handled, and twice that
     half = Schema.from_domain({"a": 4000, "b": 4000})
     with pytest.raises(NotSupported, match="32,000,000 cells"):
         asked(
-            meter_on(np.zeros((3, 2), int), schema=half), parts=[Marginal.of(half, ["a", "b"])] * 2
+            meter_on(np.zeros((3, 2), int), schema=half),
+            batches=[Marginal.of(half, ["a", "b"])] * 2,
         )
 
 
@@ -687,7 +688,7 @@ def test_a_marginal_that_is_named_twice_is_paid_for_twice() -> None:
     """Beside what a swap really moves: with three equal marginals and a doubt of one, the slope
     moves by sqrt(6) rows.
     """
-    once, thrice = (asked(meter_on(BASE), parts=[X] * times).terms for times in (1, 3))
+    once, thrice = (asked(meter_on(BASE), batches=[X] * times).terms for times in (1, 3))
     assert (once.marginals, once.cells, thrice.marginals, thrice.cells) == (1, 2, 3, 6)
     far = np.tile([-99 << GRID, -99 << GRID], 3)  # a score at which no row is believed
     here, there = (
@@ -704,9 +705,9 @@ def test_the_marginals_that_were_asked_for_are_read_once() -> None:
     class Sly(Marginal):
         pass
 
-    assert [type(part) for part in asked(meter_on(BASE), parts=[X, Sly((1,), (2,))]).parts] == [
-        Marginal
-    ] * 2
+    assert [
+        type(batch) for batch in asked(meter_on(BASE), batches=[X, Sly((1,), (2,))]).batches
+    ] == [Marginal] * 2
 
 
 def test_numbers_of_numpy_in_a_marginal_never_wrap() -> None:
@@ -716,13 +717,13 @@ def test_numbers_of_numpy_in_a_marginal_never_wrap() -> None:
     schema = Schema.from_domain({"x": 16, "y": 16})
     meter, made = meter_on(np.zeros((4, 2), np.int64), schema=schema), np.zeros((3, 2), np.int64)
     for kind in (np.uint8, np.int8, np.int64):
-        part = Marginal((0, 1), (kind(16), kind(16)))
-        assert part.size == 256
+        batch = Marginal((0, 1), (kind(16), kind(16)))
+        assert batch.size == 256
         # and by somebody who went around the check
-        object.__setattr__(part, "shape", (kind(16), kind(16)))
-        found = asked(meter, parts=[part] * 3, made=made)
+        object.__setattr__(batch, "shape", (kind(16), kind(16)))
+        found = asked(meter, batches=[batch] * 3, made=made)
         assert found.terms.cells == 3 * 256 == len(found.values)
-        assert all(type(size) is int for one in found.parts for size in one.shape)
+        assert all(type(size) is int for one in found.batches for size in one.shape)
     charged = meter.events
     for shape in ((16.0, 16.0), ("16", "16"), (None, 16)):
         with pytest.raises(WorkloadError, match="whole numbers"):
@@ -730,20 +731,24 @@ def test_numbers_of_numpy_in_a_marginal_never_wrap() -> None:
         forged = Marginal((0, 1), (16, 16))
         object.__setattr__(forged, "shape", shape)
         with pytest.raises(ParameterError, match="whole numbers"):
-            asked(meter, parts=[forged], made=made)
+            asked(meter, batches=[forged], made=made)
     assert meter.events == charged
 
 
 def test_numbers_of_numpy_never_stretch_noise_over_more_cells() -> None:
     schema = Schema.from_domain({"x": 200, "y": 57})
-    parts = [Marginal((0,), (200,)), Marginal((1,), (57,))]
-    for part in parts:
+    batches = [Marginal((0,), (200,)), Marginal((1,), (57,))]
+    for batch in batches:
         # their sum wraps to one
-        object.__setattr__(part, "shape", tuple(np.uint8(size) for size in part.shape))
+        object.__setattr__(batch, "shape", tuple(np.uint8(size) for size in batch.shape))
     meter = meter_on(np.zeros((30, 2), np.int64), schema=schema)
     found = meter.ask(
         Discriminate(
-            parts=parts, made=np.zeros((3, 2), np.int64), weight=1, ridge=200, sigma=Fraction(40)
+            batches=batches,
+            made=np.zeros((3, 2), np.int64),
+            weight=1,
+            ridge=200,
+            sigma=Fraction(40),
         )
     )
     assert found.values.shape == (257,) and len(set((found.values % 1000).tolist())) > 100

@@ -22,7 +22,7 @@ import understudy.privacy.verbs as verbs_room
 from support.fuzzing import chain_of
 from understudy.audit import laws
 from understudy.audit.distributions import gaussian_pmf
-from understudy.audit.laws import ADD, BASE, PARTS, REPLACE, TINY, neighbours_of
+from understudy.audit.laws import ADD, BASE, BATCHES, REPLACE, TINY, neighbours_of
 from understudy.audit.rows import Row
 from understudy.checks import SMALL, check_refuses_overspending, small_table
 from understudy.counting.tally import CodedRows, Counts, RowFunction
@@ -118,16 +118,16 @@ def test_exact_law(
 
 def test_select_points_at_the_worst_answer() -> None:
     table = small_table(2000)
-    part = Marginal.of(SMALL, ["a"])
-    exact = part.counts(CodedRows(table, SMALL.shape)).dense() / 2000
+    batch = Marginal.of(SMALL, ["a"])
+    exact = batch.counts(CodedRows(table, SMALL.shape)).dense() / 2000
     wrong = exact.copy()
     wrong[2] += 0.3
     (choice,) = meter_on(table, schema=SMALL).ask(
-        Select(parts=[part], shares=[wrong], rho=Fraction(1))
+        Select(batches=[batch], shares=[wrong], rho=Fraction(1))
     )
-    assert (choice.part, choice.index, choice.sign) == (part, 2, 1)
+    assert (choice.batch, choice.index, choice.sign) == (batch, 2, 1)
     (choice,) = meter_on(table, schema=SMALL).ask(
-        Select(parts=[part], shares=[wrong], rho=Fraction(1), signed=True)
+        Select(batches=[batch], shares=[wrong], rho=Fraction(1), signed=True)
     )
     assert (choice.index, choice.sign) == (2, -1)
 
@@ -138,12 +138,12 @@ def test_certify_moves_by_at_most_one(
 ) -> None:
     if relation is ADD:
         monkeypatch.setattr(Meter, "rows", property(lambda self: 3))
-    answers = [Counts(part.size, np.full(part.size, 2)) for part in PARTS]
+    answers = [Counts(batch.size, np.full(batch.size, 2)) for batch in BATCHES]
 
     def largest(rows: np.ndarray) -> int:
         return (
             meter_on(rows, neighbours=relation, noise=Silence())
-            .ask(Certify(parts=PARTS, answers=answers, released_rows=5))
+            .ask(Certify(batches=BATCHES, answers=answers, released_rows=5))
             .noisy_largest_error
         )
 
@@ -154,29 +154,31 @@ def test_certify_moves_by_at_most_one(
 
 def test_certify_charges_what_was_set_aside_once() -> None:
     meter = meter_on(BASE)
-    answers = [Counts(part.size, np.full(part.size, 2)) for part in PARTS]
-    meter.ask(Certify(parts=PARTS, answers=answers, released_rows=5))
+    answers = [Counts(batch.size, np.full(batch.size, 2)) for batch in BATCHES]
+    meter.ask(Certify(batches=BATCHES, answers=answers, released_rows=5))
     assert float(cost_of(meter.events[-1]).rho) == pytest.approx(1 / 8, rel=3e-3)
     assert cost_of(meter.events[-1]).rho <= Fraction(1, 8)
     with pytest.raises(BudgetRefused):
-        meter.ask(Certify(parts=PARTS, answers=answers, released_rows=5))
+        meter.ask(Certify(batches=BATCHES, answers=answers, released_rows=5))
     rich = meter_on(BASE, certify=Fraction(40))
-    rich.ask(Certify(parts=PARTS, answers=answers, released_rows=5))
+    rich.ask(Certify(batches=BATCHES, answers=answers, released_rows=5))
     with pytest.raises(BudgetRefused, match="once"):
-        rich.ask(Certify(parts=PARTS, answers=answers, released_rows=5))
+        rich.ask(Certify(batches=BATCHES, answers=answers, released_rows=5))
 
 
 @pytest.mark.parametrize("worst", range(4))
 def test_a_certificate_covers_every_batch_wherever_the_worst_is(worst: int) -> None:
     """Answers that are right in all batches but one, and there off by three rows in one cell."""
-    parts = [*PARTS, Marginal.of(TINY, ["y"])]
-    exact = [part.counts(CodedRows(np.tile(BASE, (3, 1)), TINY.shape)).dense() for part in parts]
+    batches = [*BATCHES, Marginal.of(TINY, ["y"])]
+    exact = [
+        batch.counts(CodedRows(np.tile(BASE, (3, 1)), TINY.shape)).dense() for batch in batches
+    ]
     exact[worst][-1] += 3
-    answers = [Counts(part.size, counts) for part, counts in zip(parts, exact, strict=True)]
+    answers = [Counts(batch.size, counts) for batch, counts in zip(batches, exact, strict=True)]
     made = meter_on(np.tile(BASE, (3, 1)), noise=Silence()).ask(
-        Certify(parts=parts, answers=answers, released_rows=9)
+        Certify(batches=batches, answers=answers, released_rows=9)
     )
-    assert made.noisy_largest_error == 3 and made.queries == sum(part.size for part in parts)
+    assert made.noisy_largest_error == 3 and made.queries == sum(batch.size for batch in batches)
 
 
 def quantile(sigma: Fraction, tail: float) -> int:
@@ -210,18 +212,18 @@ def test_a_bound_holds_for_all_noise_but_its_two_percents(
 
 def test_sparse_and_dense_certificates_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = small_table(300)
-    part = Marginal.of(SMALL, ["a", "b", "c"])
-    released = part.counts(CodedRows(small_table(90, seed=3), SMALL.shape))
+    batch = Marginal.of(SMALL, ["a", "b", "c"])
+    released = batch.counts(CodedRows(small_table(90, seed=3), SMALL.shape))
     keys = np.flatnonzero(released.values)
-    sparse = Counts(part.size, released.values[keys], keys)
+    sparse = Counts(batch.size, released.values[keys], keys)
     found = [
         meter_on(rows, schema=SMALL, noise=Silence())
-        .ask(Certify(parts=[part], answers=[answer], released_rows=90))
+        .ask(Certify(batches=[batch], answers=[answer], released_rows=90))
         .noisy_largest_error
         for answer in (released, sparse)
     ]
     assert found[0] == found[1]
-    truth = part.counts(CodedRows(rows, SMALL.shape)).dense()
+    truth = batch.counts(CodedRows(rows, SMALL.shape)).dense()
     assert found[0] == np.abs(truth - np.floor(300 * released.values / 90 + 0.5)).max()
 
 
@@ -235,7 +237,7 @@ def choose(meter: Meter, answer: Counts | None = None, **how: Any) -> list[int]:
     given = {"rho": Fraction(1, 2), "score": TOTAL, **how}
     return meter.ask(
         SelectMarginal(
-            parts=[TABLES[0]],
+            batches=[TABLES[0]],
             answers=[answer or Counts(2, np.array([1, 1]))],
             answer_rows=2,
             **given,
@@ -245,7 +247,7 @@ def choose(meter: Meter, answer: Counts | None = None, **how: Any) -> list[int]:
 
 def discriminate(meter: Meter, **how: Any) -> Discriminator:
     return meter.ask(
-        Discriminate(parts=[TABLES[0]], made=BASE, **{"weight": 1, "ridge": 4, "sigma": 2, **how})
+        Discriminate(batches=[TABLES[0]], made=BASE, **{"weight": 1, "ridge": 4, "sigma": 2, **how})
     )
 
 
@@ -321,20 +323,20 @@ def test_one_cell_adds_no_more_to_a_total_than_the_proof_says() -> None:
 
 def test_select_marginal_points_at_the_worst_table() -> None:
     rows = small_table(2000)
-    parts = [Marginal.of(SMALL, [name]) for name in "abc"]
-    answers = [part.counts(CodedRows(rows, SMALL.shape)) for part in parts]
+    batches = [Marginal.of(SMALL, [name]) for name in "abc"]
+    answers = [batch.counts(CodedRows(rows, SMALL.shape)) for batch in batches]
     answers[1] = Counts(4, np.roll(answers[1].values, 1))
     meter = meter_on(rows, schema=SMALL)
     for score in MarginalScore:
         assert meter.ask(
             SelectMarginal(
-                parts=parts, answers=answers, answer_rows=2000, rho=Fraction(1), score=score
+                batches=batches, answers=answers, answer_rows=2000, rho=Fraction(1), score=score
             )
         ) == [1]
     both = [*answers[:2], Counts(2, answers[2].values[::-1].copy())]
     assert meter.ask(
         SelectMarginal(
-            parts=parts,
+            batches=batches,
             answers=both,
             answer_rows=2000,
             rho=Fraction(1),
@@ -344,7 +346,7 @@ def test_select_marginal_points_at_the_worst_table() -> None:
     ) == [2]
     assert meter.ask(
         SelectMarginal(
-            parts=parts,
+            batches=batches,
             answers=both,
             answer_rows=2000,
             rho=Fraction(1),
@@ -354,7 +356,7 @@ def test_select_marginal_points_at_the_worst_table() -> None:
     ) == [2]
     found = meter.ask(
         SelectMarginal(
-            parts=parts,
+            batches=batches,
             answers=answers,
             answer_rows=2000,
             rho=Fraction(3),
@@ -369,18 +371,22 @@ def test_select_marginal_points_at_the_worst_table() -> None:
 def test_select_marginal_takes_tables_too_wide_to_hold() -> None:
     wide = Schema.from_domain({"a": 5000, "b": 5000, "c": 3})
     rows = np.random.default_rng(0).integers(0, [5000, 5000, 3], (800, 3))
-    parts = [Marginal.of(wide, ["a", "b"]), Marginal.of(wide, ["c"])]
-    right = [part.counts(CodedRows(rows, wide.shape)) for part in parts]
+    batches = [Marginal.of(wide, ["a", "b"]), Marginal.of(wide, ["c"])]
+    right = [batch.counts(CodedRows(rows, wide.shape)) for batch in batches]
     wrong = Counts(25_000_000, np.ones(800, np.int64), np.arange(800))
     meter = meter_on(rows, schema=wide)
     assert meter.ask(
         SelectMarginal(
-            parts=parts, answers=[wrong, right[1]], answer_rows=800, rho=Fraction(1), score=TOTAL
+            batches=batches,
+            answers=[wrong, right[1]],
+            answer_rows=800,
+            rho=Fraction(1),
+            score=TOTAL,
         )
     ) == [0]
     assert meter.ask(
         SelectMarginal(
-            parts=parts,
+            batches=batches,
             answers=[right[0], Counts(3, np.array([800, 0, 0]))],
             answer_rows=800,
             rho=Fraction(1),
@@ -391,38 +397,38 @@ def test_select_marginal_takes_tables_too_wide_to_hold() -> None:
 
 def test_exact_counts_are_kept_narrow_and_never_wrap() -> None:
     meter = meter_on(small_table(), schema=SMALL)
-    part = Marginal.of(SMALL, ["a", "b"])
-    assert meter.ask(Measure(parts=[part], rho=Fraction(1)))[0].counts.dtype == np.int64
-    assert meter._exact[part].values.dtype == np.int32
+    batch = Marginal.of(SMALL, ["a", "b"])
+    assert meter.ask(Measure(batches=[batch], rho=Fraction(1)))[0].counts.dtype == np.int64
+    assert meter._exact[batch].values.dtype == np.int32
     (choice,) = meter.ask(
-        Select(parts=[part], shares=[np.ones(part.size)], rho=Fraction(1), multiplier=2**30)
+        Select(batches=[batch], shares=[np.ones(batch.size)], rho=Fraction(1), multiplier=2**30)
     )
-    assert 0 <= choice.index < part.size
+    assert 0 <= choice.index < batch.size
     big = scores_module.compact(Counts(2, np.array([2**31, 0])))
     assert big.values.dtype == np.int64
 
 
 def test_weights_share_out_rho() -> None:
-    parts = [Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"]), Marginal.of(TINY, ["x", "y"])]
+    batches = [Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"]), Marginal.of(TINY, ["x", "y"])]
     weights = [1, Fraction(1, 2), Fraction(7, 2)]
     meter = meter_on(BASE)
-    found = meter.ask(Measure(parts=parts, rho=Fraction(1, 2), weights=weights))
+    found = meter.ask(Measure(batches=batches, rho=Fraction(1, 2), weights=weights))
     costs = [float(cost_of(e).rho) for e in meter.events]
     assert costs == pytest.approx([0.1, 0.05, 0.35], rel=4e-3) and sum(costs) <= 0.5
     assert [e.sigma_squared for e in meter.events if isinstance(e, ev.DiscreteGaussian)] == [
         m.sigma**2 for m in found
     ]
-    equal = meter_on(BASE).ask(Measure(parts=parts, rho=Fraction(1, 2)))
+    equal = meter_on(BASE).ask(Measure(batches=batches, rho=Fraction(1, 2)))
     assert len({m.sigma for m in equal}) == 1
 
 
 def test_distinct_selection_never_repeats_and_costs_the_same() -> None:
     meter = meter_on(BASE)
-    shares = [np.full(part.size, 0.4) for part in PARTS]
-    candidates = 2 * sum(part.size for part in PARTS)
+    shares = [np.full(batch.size, 0.4) for batch in BATCHES]
+    candidates = 2 * sum(batch.size for batch in BATCHES)
     found = meter.ask(
         Select(
-            parts=PARTS,
+            batches=BATCHES,
             shares=shares,
             rho=Fraction(1, 2),
             draws=candidates,
@@ -430,7 +436,7 @@ def test_distinct_selection_never_repeats_and_costs_the_same() -> None:
             distinct=True,
         )
     )
-    assert len({(c.part, c.index, c.sign) for c in found}) == candidates
+    assert len({(c.batch, c.index, c.sign) for c in found}) == candidates
     event = meter.events[-1]
     assert isinstance(event, ev.ExponentialDraws) and event.draws == candidates
     assert cost_of(event).rho == candidates * event.log_weight_shift**2 / 2 <= Fraction(1, 2)
@@ -480,30 +486,33 @@ SLOT: dict[str, Any] = {"kappa": Fraction(1, 100), "gamma": Fraction(1), "record
 VERBS: dict[str, list[Callable[[Meter], Any]]] = {
     "release_total": [lambda m: m.ask(ReleaseTotal(rho=HALF))],
     "measure": [
-        lambda m: m.ask(Measure(parts=[TABLES[0]], rho=HALF)),
-        lambda m: m.ask(Measure(parts=[TABLES[0]], rho=HALF, sparse=True)),
-        lambda m: m.ask(Measure(parts=TABLES, rho=HALF)),
-        lambda m: m.ask(Measure(parts=PARTS, rho=HALF, weights=[1, 2, 3])),
+        lambda m: m.ask(Measure(batches=[TABLES[0]], rho=HALF)),
+        lambda m: m.ask(Measure(batches=[TABLES[0]], rho=HALF, sparse=True)),
+        lambda m: m.ask(Measure(batches=TABLES, rho=HALF)),
+        lambda m: m.ask(Measure(batches=BATCHES, rho=HALF, weights=[1, 2, 3])),
     ],
     "measure_residuals": [
-        lambda m: m.ask(Residuals(parts=TABLES[:2], sigmas=[Fraction(9), Fraction(9)]))
+        lambda m: m.ask(Residuals(batches=TABLES[:2], sigmas=[Fraction(9), Fraction(9)]))
     ],
     "discriminate": [lambda m: discriminate(m)],
     "select": [
-        lambda m: m.ask(Select(parts=[TABLES[0]], shares=[np.zeros(2)], rho=HALF)),
+        lambda m: m.ask(Select(batches=[TABLES[0]], shares=[np.zeros(2)], rho=HALF)),
         lambda m: m.ask(
-            Select(parts=[TABLES[0]], shares=[np.zeros(2)], rho=HALF, draws=2, distinct=True)
+            Select(batches=[TABLES[0]], shares=[np.zeros(2)], rho=HALF, draws=2, distinct=True)
         ),
         lambda m: m.ask(
             Select(
-                parts=PARTS, shares=[np.zeros(part.size) for part in PARTS], rho=HALF, signed=True
+                batches=BATCHES,
+                shares=[np.zeros(batch.size) for batch in BATCHES],
+                rho=HALF,
+                signed=True,
             )
         ),
     ],
     "resample": [
         lambda m: m.ask(
             Resample(
-                parts=[TABLES[0]],
+                batches=[TABLES[0]],
                 shares=[np.zeros(2)],
                 drawn=[Choice(TABLES[0], 1, -1)],
                 satisfied=[True],
@@ -533,7 +542,7 @@ VERBS: dict[str, list[Callable[[Meter], Any]]] = {
     ],
     "certify": [
         lambda m: m.ask(
-            Certify(parts=[TABLES[0]], answers=[Counts(2, np.array([1, 1]))], released_rows=2)
+            Certify(batches=[TABLES[0]], answers=[Counts(2, np.array([1, 1]))], released_rows=2)
         )
     ],
 }
@@ -572,19 +581,19 @@ def test_no_verb_looks_at_what_it_cannot_pay_for(name: str, way: int) -> None:
 @pytest.mark.parametrize("draws", [1, 3])
 def test_a_verb_costs_what_was_asked_and_no_more(draws: int) -> None:
     """However many draws or batches share it, and each time that it is asked."""
-    rho, answers = Fraction(1, 7), [Counts(part.size, np.full(part.size, 9)) for part in TABLES]
+    rho, answers = Fraction(1, 7), [Counts(batch.size, np.full(batch.size, 9)) for batch in TABLES]
     for relation, ask in (
         (ADD, lambda m: m.ask(ReleaseTotal(rho=rho))),
-        (REPLACE, lambda m: m.ask(Measure(parts=[TABLES[1]], rho=rho))[0]),
-        (REPLACE, lambda m: m.ask(Measure(parts=[TABLES[1]], rho=rho, sparse=True))[0]),
-        (REPLACE, lambda m: m.ask(Measure(parts=PARTS * draws, rho=rho))),
-        (REPLACE, lambda m: m.ask(Measure(parts=TABLES, rho=rho, weights=[5, 5, 5]))),
+        (REPLACE, lambda m: m.ask(Measure(batches=[TABLES[1]], rho=rho))[0]),
+        (REPLACE, lambda m: m.ask(Measure(batches=[TABLES[1]], rho=rho, sparse=True))[0]),
+        (REPLACE, lambda m: m.ask(Measure(batches=BATCHES * draws, rho=rho))),
+        (REPLACE, lambda m: m.ask(Measure(batches=TABLES, rho=rho, weights=[5, 5, 5]))),
         (
             REPLACE,
             lambda m: m.ask(
                 Select(
-                    parts=PARTS,
-                    shares=[np.zeros(part.size) for part in PARTS],
+                    batches=BATCHES,
+                    shares=[np.zeros(batch.size) for batch in BATCHES],
                     rho=rho,
                     draws=draws,
                     multiplier=2,
@@ -595,8 +604,8 @@ def test_a_verb_costs_what_was_asked_and_no_more(draws: int) -> None:
             REPLACE,
             lambda m: m.ask(
                 Select(
-                    parts=PARTS,
-                    shares=[np.zeros(part.size) for part in PARTS],
+                    batches=BATCHES,
+                    shares=[np.zeros(batch.size) for batch in BATCHES],
                     rho=rho,
                     draws=draws,
                     signed=True,
@@ -608,7 +617,7 @@ def test_a_verb_costs_what_was_asked_and_no_more(draws: int) -> None:
             REPLACE,
             lambda m: m.ask(
                 SelectMarginal(
-                    parts=TABLES,
+                    batches=TABLES,
                     answers=answers,
                     answer_rows=36,
                     rho=rho,
@@ -622,7 +631,7 @@ def test_a_verb_costs_what_was_asked_and_no_more(draws: int) -> None:
             REPLACE,
             lambda m: m.ask(
                 SelectMarginal(
-                    parts=TABLES,
+                    batches=TABLES,
                     answers=answers,
                     answer_rows=36,
                     rho=rho,
@@ -642,16 +651,16 @@ def test_a_verb_costs_what_was_asked_and_no_more(draws: int) -> None:
 
 def test_no_two_numbers_share_their_noise() -> None:
     """Of one call or several, one batch or another: what is measured twice has been noised twice."""
-    part, meter, sigma = Marginal.of(TINY, ["y", "x"]), meter_on(MANY), 1000
+    batch, meter, sigma = Marginal.of(TINY, ["y", "x"]), meter_on(MANY), 1000
     rho = Fraction(2, 2 * sigma**2)
     measured = [
-        *(meter.ask(Measure(parts=[part], rho=rho))[0] for _ in range(3)),
-        *meter.ask(Measure(parts=[part] * 3, rho=3 * rho)),
+        *(meter.ask(Measure(batches=[batch], rho=rho))[0] for _ in range(3)),
+        *meter.ask(Measure(batches=[batch] * 3, rho=3 * rho)),
     ]
     residuals = [
         r
         for _ in range(2)
-        for r in meter.ask(Residuals(parts=[part, part], sigmas=[Fraction(sigma)] * 2))
+        for r in meter.ask(Residuals(batches=[batch, batch], sigmas=[Fraction(sigma)] * 2))
     ]
     for found in (measured, residuals):
         values = np.concatenate([one.counts for one in found])
@@ -662,55 +671,69 @@ def test_no_two_numbers_share_their_noise() -> None:
     ]
     assert len(set(tried)) > 4
     chosen = [
-        meter.ask(Select(parts=[part], shares=[np.full(4, 0.25)], rho=Fraction(1, 10**6)))[0].index
+        meter.ask(Select(batches=[batch], shares=[np.full(4, 0.25)], rho=Fraction(1, 10**6)))[
+            0
+        ].index
         for _ in range(40)
     ]
     assert len(set(chosen)) == 4, "each draw is one of its own"
 
 
 def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
-    part, wide = Marginal.of(TINY, ["x"]), Marginal((0, 1), (5000, 5000))
+    batch, wide = Marginal.of(TINY, ["x"]), Marginal((0, 1), (5000, 5000))
     refusals = [
-        (BudgetRefused, lambda m: m.ask(Measure(parts=[part], rho=Fraction(2)))[0]),
+        (BudgetRefused, lambda m: m.ask(Measure(batches=[batch], rho=Fraction(2)))[0]),
         (
             BudgetRefused,
-            lambda m: m.ask(Select(parts=[part], shares=[np.zeros(2)], rho=Fraction(2))),
+            lambda m: m.ask(Select(batches=[batch], shares=[np.zeros(2)], rho=Fraction(2))),
         ),
-        (ParameterError, lambda m: m.ask(Measure(parts=[part], rho=Fraction(0)))[0]),
+        (ParameterError, lambda m: m.ask(Measure(batches=[batch], rho=Fraction(0)))[0]),
         (
             ParameterError,
-            lambda m: m.ask(Select(parts=[part], shares=[np.zeros(3)], rho=Fraction(1, 2))),
+            lambda m: m.ask(Select(batches=[batch], shares=[np.zeros(3)], rho=Fraction(1, 2))),
         ),
         (
             ParameterError,
             lambda m: m.ask(
-                Select(parts=[part], shares=[np.zeros(2)], rho=Fraction(1, 2), draws=0)
+                Select(batches=[batch], shares=[np.zeros(2)], rho=Fraction(1, 2), draws=0)
             ),
         ),
         (
             ParameterError,
             lambda m: m.ask(
-                Certify(parts=[part], answers=[Counts(3, np.zeros(3, np.int64))], released_rows=2)
+                Certify(
+                    batches=[batch], answers=[Counts(3, np.zeros(3, np.int64))], released_rows=2
+                )
             ),
         ),
         (
             ParameterError,
-            lambda m: m.ask(Select(parts=[part], shares=[np.zeros((2, 1))], rho=Fraction(1, 2))),
+            lambda m: m.ask(Select(batches=[batch], shares=[np.zeros((2, 1))], rho=Fraction(1, 2))),
         ),
-        (ParameterError, lambda m: m.ask(Select(parts=[], shares=[], rho=Fraction(1, 2)))),
-        (ParameterError, lambda m: m.ask(Certify(parts=[], answers=[], released_rows=2))),
-        (ParameterError, lambda m: m.ask(Measure(parts=[], rho=Fraction(1, 2)))),
-        (ParameterError, lambda m: m.ask(Measure(parts=[part], rho=Fraction(1, 2), weights=[0]))),
-        (ParameterError, lambda m: m.ask(Measure(parts=[part], rho=Fraction(1, 2), weights=[0.5]))),
+        (ParameterError, lambda m: m.ask(Select(batches=[], shares=[], rho=Fraction(1, 2)))),
+        (ParameterError, lambda m: m.ask(Certify(batches=[], answers=[], released_rows=2))),
+        (ParameterError, lambda m: m.ask(Measure(batches=[], rho=Fraction(1, 2)))),
         (
             ParameterError,
-            lambda m: m.ask(Measure(parts=[part], rho=Fraction(1, 2), weights=[1, 1])),
+            lambda m: m.ask(Measure(batches=[batch], rho=Fraction(1, 2), weights=[0])),
+        ),
+        (
+            ParameterError,
+            lambda m: m.ask(Measure(batches=[batch], rho=Fraction(1, 2), weights=[0.5])),
+        ),
+        (
+            ParameterError,
+            lambda m: m.ask(Measure(batches=[batch], rho=Fraction(1, 2), weights=[1, 1])),
         ),
         (
             ParameterError,
             lambda m: m.ask(
                 Select(
-                    parts=[part], shares=[np.zeros(2)], rho=Fraction(1, 2), draws=3, distinct=True
+                    batches=[batch],
+                    shares=[np.zeros(2)],
+                    rho=Fraction(1, 2),
+                    draws=3,
+                    distinct=True,
                 )
             ),
         ),
@@ -740,7 +763,7 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
             ParameterError,
             lambda m: m.ask(
                 SelectMarginal(
-                    parts=[PARTS[2]],
+                    batches=[BATCHES[2]],
                     answers=[Counts(3, np.zeros(3, np.int64))],
                     answer_rows=2,
                     rho=Fraction(1, 2),
@@ -751,24 +774,29 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
         (
             ParameterError,
             lambda m: m.ask(
-                SelectMarginal(parts=[], answers=[], answer_rows=2, rho=Fraction(1, 2), score=TOTAL)
+                SelectMarginal(
+                    batches=[], answers=[], answer_rows=2, rho=Fraction(1, 2), score=TOTAL
+                )
             ),
         ),
         (
             NotSupported,
-            lambda m: m.ask(Select(parts=[wide], shares=[np.zeros(2)], rho=Fraction(1, 2))),
+            lambda m: m.ask(Select(batches=[wide], shares=[np.zeros(2)], rho=Fraction(1, 2))),
         ),
         (
             NotSupported,
-            lambda m: m.ask(Measure(parts=[Marginal((0, 1), (2**31, 2**32))], rho=Fraction(1, 2)))[
-                0
-            ],
+            lambda m: m.ask(
+                Measure(batches=[Marginal((0, 1), (2**31, 2**32))], rho=Fraction(1, 2))
+            )[0],
         ),
-        (ParameterError, lambda m: m.ask(Measure(parts=[part], rho=Fraction(1, 2), kept=0))[0]),
-        (ParameterError, lambda m: m.ask(Measure(parts=[part], rho=Fraction(1, 2), kept=2**30))[0]),
+        (ParameterError, lambda m: m.ask(Measure(batches=[batch], rho=Fraction(1, 2), kept=0))[0]),
         (
             ParameterError,
-            lambda m: m.ask(Measure(parts=[PARTS[2]], rho=Fraction(1, 2), sparse=True))[0],
+            lambda m: m.ask(Measure(batches=[batch], rho=Fraction(1, 2), kept=2**30))[0],
+        ),
+        (
+            ParameterError,
+            lambda m: m.ask(Measure(batches=[BATCHES[2]], rho=Fraction(1, 2), sparse=True))[0],
         ),
     ]
     for error, verb in refusals:
@@ -785,12 +813,12 @@ def test_a_refused_verb_never_looks_and_costs_nothing() -> None:
     ids=repr,
 )
 def test_rho_is_exact_or_refused_before_anything_is_charged(rho: Any) -> None:
-    part = Marginal.of(TINY, ["x"])
+    batch = Marginal.of(TINY, ["x"])
     for verb in (
-        lambda m: m.ask(Measure(parts=[part], rho=rho))[0],
-        lambda m: m.ask(Measure(parts=[part], rho=rho)),
+        lambda m: m.ask(Measure(batches=[batch], rho=rho))[0],
+        lambda m: m.ask(Measure(batches=[batch], rho=rho)),
         lambda m: m.ask(ReleaseTotal(rho=rho)),
-        lambda m: m.ask(Select(parts=[part], shares=[np.zeros(2)], rho=rho)),
+        lambda m: m.ask(Select(batches=[batch], shares=[np.zeros(2)], rho=rho)),
         lambda m: choose(m, rho=rho),
     ):
         meter, source = tripwired()
@@ -802,23 +830,27 @@ def test_rho_is_exact_or_refused_before_anything_is_charged(rho: Any) -> None:
 
 
 def test_whole_numbers_of_any_kind_are_taken_as_what_they_are() -> None:
-    part = Marginal.of(TINY, ["x"])
+    batch = Marginal.of(TINY, ["x"])
     meter = meter_on(BASE)
     two: Any = np.int64(2)
     assert (
-        meter.ask(Measure(parts=[part], rho=1, kept=two, sparse=True))[0].sigma
-        == meter.ask(Measure(parts=[part], rho=Fraction(1)))[0].sigma
+        meter.ask(Measure(batches=[batch], rho=1, kept=two, sparse=True))[0].sigma
+        == meter.ask(Measure(batches=[batch], rho=Fraction(1)))[0].sigma
     )
     assert (
-        len(meter.ask(Select(parts=[part], shares=[np.zeros(2)], rho=1, draws=two, multiplier=two)))
+        len(
+            meter.ask(
+                Select(batches=[batch], shares=[np.zeros(2)], rho=1, draws=two, multiplier=two)
+            )
+        )
         == 2
     )
     assert len(choose(meter, rho=1, draws=two)) == 2
     assert [type(e.draws) for e in meter.events if isinstance(e, ev.ExponentialDraws)] == [int, int]
     with pytest.raises(ParameterError, match="scores beyond"):
-        meter.ask(Select(parts=[part], shares=[np.zeros(2)], rho=1, multiplier=two**62))
+        meter.ask(Select(batches=[batch], shares=[np.zeros(2)], rho=1, multiplier=two**62))
     for verb in (
-        lambda m: m.ask(Select(parts=[part], shares=[np.zeros(2)], rho=1, draws=True)),
+        lambda m: m.ask(Select(batches=[batch], shares=[np.zeros(2)], rho=1, draws=True)),
         lambda m: choose(m, draws=np.float64(2)),
     ):
         with pytest.raises(ParameterError, match="one draw"):
@@ -826,23 +858,23 @@ def test_whole_numbers_of_any_kind_are_taken_as_what_they_are() -> None:
 
 
 def test_several_measurements_are_charged_together_and_looked_at_once() -> None:
-    parts = [Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"])]
+    batches = [Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"])]
     meter, source = tripwired()
-    found = meter.ask(Measure(parts=parts, rho=Fraction(1, 2)))
-    assert source.looked == [2] and [m.part for m in found] == parts
+    found = meter.ask(Measure(batches=batches, rho=Fraction(1, 2)))
+    assert source.looked == [2] and [m.batch for m in found] == batches
     assert [e.sigma_squared for e in meter.events if isinstance(e, ev.DiscreteGaussian)] == [
         m.sigma**2 for m in found
     ]
     assert 0.49 < sum(float(cost_of(e).rho) for e in meter.events) <= 0.5
     with pytest.raises(BudgetRefused):
-        meter.ask(Measure(parts=parts, rho=Fraction(6, 10)))
+        meter.ask(Measure(batches=batches, rho=Fraction(6, 10)))
     assert len(meter.events) == 2
 
 
 def test_a_mechanism_cannot_spend_the_certificate() -> None:
     meter = meter_on(BASE, certify=Fraction(5))
     with pytest.raises(BudgetRefused, match="left"):
-        meter.ask(Measure(parts=[Marginal.of(TINY, ["x"])], rho=Fraction(11)))[0]
+        meter.ask(Measure(batches=[Marginal.of(TINY, ["x"])], rho=Fraction(11)))[0]
 
 
 def test_threads_cannot_spend_one_allowance_twice() -> None:
@@ -887,7 +919,7 @@ def test_queries_of_another_schema_are_refused_not_broadcast() -> None:
     """One noise value added to five exact counts would give them all away."""
     narrow = Marginal((0,), (1,))
     with pytest.raises(ParameterError, match="another schema"):
-        meter_on(small_table(), schema=SMALL).ask(Measure(parts=[narrow], rho=Fraction(1)))[0]
+        meter_on(small_table(), schema=SMALL).ask(Measure(batches=[narrow], rho=Fraction(1)))[0]
 
 
 def test_a_relation_written_as_text_is_the_relation() -> None:
@@ -912,8 +944,8 @@ def test_whatever_breaks_while_looking_becomes_one_fixed_sentence() -> None:
             raise ValueError("the cell was 13579")
 
     for verb in (
-        lambda m: m.ask(Measure(parts=[PARTS[0]], rho=Fraction(1, 2)))[0],
-        lambda m: m.ask(Measure(parts=[PARTS[2]], rho=Fraction(1, 2)))[0],
+        lambda m: m.ask(Measure(batches=[BATCHES[0]], rho=Fraction(1, 2)))[0],
+        lambda m: m.ask(Measure(batches=[BATCHES[2]], rho=Fraction(1, 2)))[0],
         discriminate,
     ):
         source = Breaks(BASE, TINY)
@@ -937,12 +969,12 @@ def test_whatever_breaks_while_counting_rows_becomes_the_same_sentence() -> None
         def count(self, column_sets: Sequence[tuple[int, ...]]) -> list[Counts]:
             raise ValueError("the cell was 13579")
 
-    part = Marginal.of(TINY, ["x"])
+    batch = Marginal.of(TINY, ["x"])
     for verb in (
         lambda m: m.rows,
-        lambda m: m.ask(Select(parts=[part], shares=[np.zeros(2)], rho=1)),
+        lambda m: m.ask(Select(batches=[batch], shares=[np.zeros(2)], rho=1)),
         choose,
-        lambda m: m.ask(Measure(parts=[part], rho=1))[0],
+        lambda m: m.ask(Measure(batches=[batch], rho=1))[0],
     ):
         meter = Meter(
             Breaks(BASE, TINY),
@@ -991,15 +1023,15 @@ def test_absurd_shares_are_taken_for_the_nearer_end_without_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen = captured(monkeypatch)
-    part, multiplier = Marginal.of(TINY, ["y", "x"]), 2**38
+    batch, multiplier = Marginal.of(TINY, ["y", "x"]), 2**38
     for share in (
         np.array([np.inf, -np.inf, np.nan, 1e308]),
         np.array([np.inf, -9, np.nan, 6e4], np.float16),
     ):
         meter_on(BASE).ask(
-            Select(parts=[part], shares=[share], rho=Fraction(1, 100), multiplier=multiplier)
+            Select(batches=[batch], shares=[share], rho=Fraction(1, 100), multiplier=multiplier)
         )
-        counts = part.counts(CodedRows(BASE, TINY.shape)).dense()
+        counts = batch.counts(CodedRows(BASE, TINY.shape)).dense()
         assert (
             seen[-1][0].tolist() == (multiplier * np.abs(counts - np.array([3, 0, 0, 3]))).tolist()
         )
@@ -1010,7 +1042,7 @@ def test_a_multiplier_must_be_a_sensible_whole_number() -> None:
         with pytest.raises(ParameterError):
             meter_on(BASE).ask(
                 Select(
-                    parts=[PARTS[0]],
+                    batches=[BATCHES[0]],
                     shares=[np.zeros(2)],
                     rho=Fraction(1, 2),
                     multiplier=multiplier,
@@ -1026,12 +1058,12 @@ def test_n_is_private_under_add_remove() -> None:
     with pytest.raises(ParameterError, match="private"):
         _ = meter.rows
     with pytest.raises(ParameterError, match="private"):
-        meter.ask(Select(parts=[PARTS[0]], shares=[np.zeros(2)], rho=Fraction(1, 2)))
+        meter.ask(Select(batches=[BATCHES[0]], shares=[np.zeros(2)], rho=Fraction(1, 2)))
     found = meter.ask(ReleaseTotal(rho=Fraction(1, 100)))
     assert isinstance(found, Measurement) and found.sigma**2 >= 50
     assert meter.rows == max(1, int(found.counts[0])) and meter.rows_sigma == found.sigma
     made = meter.ask(
-        Certify(parts=[PARTS[0]], answers=[Counts(2, np.array([1, 1]))], released_rows=2)
+        Certify(batches=[BATCHES[0]], answers=[Counts(2, np.array([1, 1]))], released_rows=2)
     )
     assert (made.rows, made.rows_sigma) == (
         meter.rows,
@@ -1049,7 +1081,7 @@ def test_n_is_free_under_replace_one_and_costs_under_add_remove() -> None:
 
 def test_a_meter_tells_nothing_by_itself() -> None:
     meter = meter_on(small_table(), schema=SMALL)
-    meter.ask(Measure(parts=[Marginal.of(SMALL, ["a"])], rho=Fraction(1)))[0]
+    meter.ask(Measure(batches=[Marginal.of(SMALL, ["a"])], rho=Fraction(1)))[0]
     left = float(meter.left)
     assert repr(meter) == f"<Meter: 1 events, rho {left:.6g} left>", (
         "what was charged, and nothing that was counted"
@@ -1062,19 +1094,19 @@ def test_a_meter_tells_nothing_by_itself() -> None:
     meter.close()
     assert not kept and source() is None, "neither the table nor a count of it"
     with pytest.raises(ParameterError, match="closed"):
-        meter.ask(Measure(parts=[Marginal.of(SMALL, ["b"])], rho=Fraction(1)))[0]
+        meter.ask(Measure(batches=[Marginal.of(SMALL, ["b"])], rho=Fraction(1)))[0]
 
 
 def test_measurements_are_unbiased_and_have_their_sigma() -> None:
-    part = marginals(SMALL, k=1).parts[0]
+    batch = marginals(SMALL, k=1).batches[0]
     draws = np.array(
         [
             meter_on(small_table(), schema=SMALL)
-            .ask(Measure(parts=[part], rho=Fraction(1, 100)))[0]
+            .ask(Measure(batches=[batch], rho=Fraction(1, 100)))[0]
             .counts
             for _ in range(400)
         ]
     )
-    truth = part.counts(CodedRows(small_table(), SMALL.shape)).dense()
+    truth = batch.counts(CodedRows(small_table(), SMALL.shape)).dense()
     assert np.all(np.abs(draws.mean(axis=0) - truth) < 6 * 10 / 20)
     assert np.all(np.abs(draws.std(axis=0) / 10 - 1) < 0.25)

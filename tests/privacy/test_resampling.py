@@ -164,7 +164,7 @@ def test_slots_are_kept_or_replaced_each_by_itself() -> None:
             terms = {"kappa": Fraction(1, 4), "gamma": Fraction(1, 3), "records": 2}
             drawn = meter.ask(
                 Resample(
-                    parts=[QUERIES],
+                    batches=[QUERIES],
                     shares=[np.array([0.6, 0.3])],
                     drawn=[c for c, _ in held],
                     satisfied=[hit for _, hit in held],
@@ -260,14 +260,16 @@ def meter_of(play: Cost = LARGE, neighbours: Neighbours = Neighbours.REPLACE_ONE
 
 
 def test_what_is_asked_wrongly_is_refused_before_it_is_charged() -> None:
-    part = us.marginals(SMALL, k=1).parts[0]
+    batch = us.marginals(SMALL, k=1).batches[0]
     meter, half = meter_of(), [np.full(3, 1 / 3)]
     right: dict[str, Any] = {"kappa": Fraction(1, 1000), "gamma": Fraction(1), "records": 1}
-    drawn = [Choice(part, 0), Choice(part, 2, -1)]
+    drawn = [Choice(batch, 0), Choice(batch, 2, -1)]
     assert (
         len(
             meter.ask(
-                Resample(parts=[part], shares=half, drawn=drawn, satisfied=[True, False], **right)
+                Resample(
+                    batches=[batch], shares=half, drawn=drawn, satisfied=[True, False], **right
+                )
             )
         )
         == 2
@@ -280,30 +282,32 @@ def test_what_is_asked_wrongly_is_refused_before_it_is_charged() -> None:
         with pytest.raises(ParameterError):
             meter.ask(
                 Resample(
-                    parts=[part],
+                    batches=[batch],
                     shares=half,
                     drawn=drawn,
                     satisfied=[True, False],
                     **{**right, **wrong},
                 )
             )
-    other = us.marginals(SMALL, k=1).parts[1]
+    other = us.marginals(SMALL, k=1).batches[1]
     for choices, hits in (
-        ([], []), (drawn, [True]), (drawn, [True, 2]), ([Choice(other, 0)], [True]), ([Choice(part, 3)], [True]),
-        ([Choice(part, -1)], [True]), ([Choice(part, 0, 0)], [True]), (["a"], [True]),
+        ([], []), (drawn, [True]), (drawn, [True, 2]), ([Choice(other, 0)], [True]), ([Choice(batch, 3)], [True]),
+        ([Choice(batch, -1)], [True]), ([Choice(batch, 0, 0)], [True]), (["a"], [True]),
     ):  # fmt: skip
         with pytest.raises(ParameterError):
-            meter.ask(Resample(parts=[part], shares=half, drawn=choices, satisfied=hits, **right))
+            meter.ask(
+                Resample(batches=[batch], shares=half, drawn=choices, satisfied=hits, **right)
+            )
     assert len(meter.events) == before
     private = meter_of(neighbours=Neighbours.ADD_REMOVE_ONE)
     private.ask(ReleaseTotal(rho=Fraction(1)))
     with pytest.raises(NotSupported, match="replace-one"):
         private.ask(
-            Resample(parts=[part], shares=half, drawn=drawn, satisfied=[True, False], **right)
+            Resample(batches=[batch], shares=half, drawn=drawn, satisfied=[True, False], **right)
         )
     with pytest.raises(BudgetRefused):
         meter_of(Cost(Fraction(10))).ask(
-            Resample(parts=[part], shares=half, drawn=drawn, satisfied=[True, False], **right)
+            Resample(batches=[batch], shares=half, drawn=drawn, satisfied=[True, False], **right)
         )
 
 
@@ -385,15 +389,15 @@ def test_a_sequence_that_lies_about_its_length_is_charged_for_what_it_holds() ->
         def __len__(self) -> int:
             return 1
 
-    part, meter = us.marginals(SMALL, k=1).parts[0], meter_of()
+    batch, meter = us.marginals(SMALL, k=1).batches[0], meter_of()
     settings: dict[str, Any] = {"kappa": Fraction(1, 1000), "gamma": Fraction(1), "records": 1}
-    drawn, hits = Liar([Choice(part, 0)] * 50), Liar([True] * 50)
+    drawn, hits = Liar([Choice(batch, 0)] * 50), Liar([True] * 50)
     assert (
         tuple.__len__(
             tuple(
                 meter.ask(
                     Resample(
-                        parts=[part],
+                        batches=[batch],
                         shares=[np.full(3, 1 / 3)],
                         drawn=drawn,
                         satisfied=hits,

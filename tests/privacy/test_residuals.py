@@ -41,20 +41,24 @@ def xi(shape: tuple[int, ...]) -> np.ndarray:
     return matrix
 
 
-def moves(parts: Sequence[Marginal], sizes: Sequence[int], relation: Neighbours) -> list[list[int]]:
+def moves(
+    batches: Sequence[Marginal], sizes: Sequence[int], relation: Neighbours
+) -> list[list[int]]:
     """Squared change of every residual, for every pair of neighbours, by matrices."""
     records = list(itertools.product(*(range(size) for size in sizes)))
     columns = []
     for record in records:
         cells = [
             (
-                np.ravel_multi_index([record[p] for p in part.positions], part.shape)
-                if part.positions
+                np.ravel_multi_index([record[p] for p in batch.positions], batch.shape)
+                if batch.positions
                 else 0
             )
-            for part in parts
+            for batch in batches
         ]
-        columns.append([xi(part.shape)[:, cell] for part, cell in zip(parts, cells, strict=True)])
+        columns.append(
+            [xi(batch.shape)[:, cell] for batch, cell in zip(batches, cells, strict=True)]
+        )
     if relation is ADD:
         return [[int(c @ c) for c in column] for column in columns]
     return [
@@ -87,18 +91,22 @@ def test_the_joint_price_is_that_of_the_worst_pair(
     sizes: tuple[int, ...], relation: Neighbours
 ) -> None:
     rng = np.random.default_rng(sum(sizes))
-    for parts in (sets_of(sizes, len(sizes), empty=True), sets_of(sizes, 2), sets_of(sizes, 1)[:1]):
-        sigmas = [Fraction(int(s)) for s in rng.integers(1, 40, len(parts))]
+    for batches in (
+        sets_of(sizes, len(sizes), empty=True),
+        sets_of(sizes, 2),
+        sets_of(sizes, 1)[:1],
+    ):
+        sigmas = [Fraction(int(s)) for s in rng.integers(1, 40, len(batches))]
         worst = max(
             sum(m / s**2 for m, s in zip(pair, sigmas, strict=True))
-            for pair in moves(parts, sizes, relation)
+            for pair in moves(batches, sizes, relation)
         )
-        charged = joint_l2(parts, sigmas, relation)
+        charged = joint_l2(batches, sigmas, relation)
         assert worst <= charged <= worst * (1 + Fraction(1, 10**12))
         if relation is ADD:
             assert all(
-                pair == [sensitivity(part) for part in parts]
-                for pair in moves(parts, sizes, relation)
+                pair == [sensitivity(batch) for batch in batches]
+                for pair in moves(batches, sizes, relation)
             )
 
 
@@ -107,13 +115,13 @@ def test_a_set_that_is_measured_twice_is_paid_for_twice(relation: Neighbours) ->
     """Also when its columns come in another order: the same residual, written down differently."""
     sizes = (3, 4)
     one, two, turned = Marginal((0,), (3,)), Marginal((0, 1), (3, 4)), Marginal((1, 0), (4, 3))
-    for parts in ([one, one], [two, turned], [one, two, one, turned, two]):
-        sigmas = [Fraction(2 + i) for i in range(len(parts))]
+    for batches in ([one, one], [two, turned], [one, two, one, turned, two]):
+        sigmas = [Fraction(2 + i) for i in range(len(batches))]
         worst = max(
             sum(m / s**2 for m, s in zip(pair, sigmas, strict=True))
-            for pair in moves(parts, sizes, relation)
+            for pair in moves(batches, sizes, relation)
         )
-        assert worst <= joint_l2(parts, sigmas, relation) <= worst * (1 + Fraction(1, 10**12))
+        assert worst <= joint_l2(batches, sigmas, relation) <= worst * (1 + Fraction(1, 10**12))
 
 
 def test_the_search_in_a_block_never_falls_below_the_exact_maximum() -> None:
@@ -147,14 +155,14 @@ def test_the_search_in_a_block_never_falls_below_the_exact_maximum() -> None:
     assert rounded > 5
 
 
-def by_hand(parts: Sequence[Marginal], sigmas: Sequence[Fraction], changed: set[int]) -> Fraction:
+def by_hand(batches: Sequence[Marginal], sigmas: Sequence[Fraction], changed: set[int]) -> Fraction:
     total = Fraction(0)
-    for part, sigma in zip(parts, sigmas, strict=True):
+    for batch, sigma in zip(batches, sigmas, strict=True):
         inner = math.prod(
             -m if p in changed else m * (m - 1)
-            for p, m in zip(part.positions, part.shape, strict=True)
+            for p, m in zip(batch.positions, batch.shape, strict=True)
         )
-        total += Fraction(2 * (sensitivity(part) - inner)) / sigma**2
+        total += Fraction(2 * (sensitivity(batch) - inner)) / sigma**2
     return total
 
 
@@ -164,30 +172,33 @@ def test_many_columns_are_bounded_from_above_and_not_by_much() -> None:
     """
     rng = np.random.default_rng(1)
     sizes = [int(m) for m in rng.integers(2, 6, 19)]
-    parts = sets_of(sizes, 2)
+    batches = sets_of(sizes, 2)
     sigmas = [
-        Fraction(int(rng.integers(1, 4)) * (math.isqrt(sensitivity(part)) + 1)) for part in parts
+        Fraction(int(rng.integers(1, 4)) * (math.isqrt(sensitivity(batch)) + 1))
+        for batch in batches
     ]
-    bound = joint_l2(parts, sigmas, REPLACE)
+    bound = joint_l2(batches, sigmas, REPLACE)
     pairs = [set(np.flatnonzero(rng.random(19) < share).tolist()) for share in rng.random(300)] + [
         set(range(19))
     ]
-    largest = max(by_hand(parts, sigmas, changed) for changed in pairs)
+    largest = max(by_hand(batches, sigmas, changed) for changed in pairs)
     apart = sum(
-        joint_l2([part], [sigma], REPLACE) for part, sigma in zip(parts, sigmas, strict=True)
+        joint_l2([batch], [sigma], REPLACE) for batch, sigma in zip(batches, sigmas, strict=True)
     )
     assert largest <= bound < largest * Fraction(5, 4) and bound < apart * Fraction(9, 10)
 
 
 def test_blocks_agree_with_the_exact_search(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = (2, 3, 2, 5, 4, 2, 3, 2, 2, 7, 2, 3, 4, 2)
-    parts = sets_of(sizes, 3)
-    sigmas = [Fraction(math.isqrt(sensitivity(part)) + 1 + len(part.positions)) for part in parts]
-    exact = joint_l2(parts, sigmas, REPLACE)
+    batches = sets_of(sizes, 3)
+    sigmas = [
+        Fraction(math.isqrt(sensitivity(batch)) + 1 + len(batch.positions)) for batch in batches
+    ]
+    exact = joint_l2(batches, sigmas, REPLACE)
     monkeypatch.setattr(residuals_module, "MOST_TOGETHER", 13)
-    blocked = joint_l2(parts, sigmas, REPLACE)
+    blocked = joint_l2(batches, sigmas, REPLACE)
     monkeypatch.setattr(residuals_module, "WIDEST_IN_BLOCKS", 2)
-    apart = joint_l2(parts, sigmas, REPLACE)
+    apart = joint_l2(batches, sigmas, REPLACE)
     assert exact <= blocked <= exact * Fraction(11, 10) and blocked < apart
 
 
@@ -196,17 +207,17 @@ def test_exact_law_of_measure_residuals(relation: Neighbours) -> None:
     """The released law is a product of discrete Gaussians: its divergence is within the charge, and
     close to it for the worst pair.
     """
-    parts = [Marginal.of(TINY, names) for names in (["x"], ["y"], ["y", "x"])] + (
+    batches = [Marginal.of(TINY, names) for names in (["x"], ["y"], ["y", "x"])] + (
         [Marginal((), ())] if relation is ADD else []
     )
-    sigmas = [Fraction(6), Fraction(9), Fraction(15, 2), Fraction(20)][: len(parts)]
+    sigmas = [Fraction(6), Fraction(9), Fraction(15, 2), Fraction(20)][: len(batches)]
     meter = meter_on(BASE, neighbours=relation, noise=Silence())
-    centre = meter.ask(Residuals(parts=parts, sigmas=sigmas))
+    centre = meter.ask(Residuals(batches=batches, sigmas=sigmas))
     charged = float(cost_of(meter.events[-1]).rho)
     worst = dict.fromkeys(ORDERS, 0.0)
     for other in neighbours_of(BASE, relation):
         moved = meter_on(other, neighbours=relation, noise=Silence()).ask(
-            Residuals(parts=parts, sigmas=sigmas)
+            Residuals(batches=batches, sigmas=sigmas)
         )
         for a in ORDERS:
             total = 0.0
@@ -222,25 +233,25 @@ def test_exact_law_of_measure_residuals(relation: Neighbours) -> None:
 
 def test_residuals_have_their_noise_and_are_charged_before_anybody_looks() -> None:
     meter, source = tripwired()
-    parts = [Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y", "x"])]
-    found = meter.ask(Residuals(parts=parts, sigmas=[Fraction(4), Fraction(1001, 300)]))
+    batches = [Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y", "x"])]
+    found = meter.ask(Residuals(batches=batches, sigmas=[Fraction(4), Fraction(1001, 300)]))
     assert (
         source.looked == [1]
-        and [r.part for r in found] == parts
+        and [r.batch for r in found] == batches
         and [r.counts.dtype for r in found] == [np.int64] * 2
     )
     assert found[1].sigma >= Fraction(1001, 300)
     draws = np.array(
         [
             meter_on(BASE, rho=10**6)
-            .ask(Residuals(parts=parts, sigmas=[Fraction(50)] * 2))[1]
+            .ask(Residuals(batches=batches, sigmas=[Fraction(50)] * 2))[1]
             .counts
             for _ in range(500)
         ]
     )
     truth = (
         meter_on(BASE, noise=Silence())
-        .ask(Residuals(parts=parts, sigmas=[Fraction(50)] * 2))[1]
+        .ask(Residuals(batches=batches, sigmas=[Fraction(50)] * 2))[1]
         .counts
     )
     assert np.all(np.abs(draws.mean(axis=0) - truth) < 6 * 50 / np.sqrt(500)) and np.all(
@@ -252,26 +263,26 @@ def test_counts_that_fit_32_bits_may_have_residuals_that_do_not() -> None:
     """Wrapping before the noise would be a large change by one row."""
     wide = Schema.from_domain({"x": 200_000})
     meter = meter_on(np.zeros((20_000, 1), int), schema=wide, noise=Silence())
-    (found,) = meter.ask(Residuals(parts=[Marginal.of(wide, ["x"])], sigmas=[Fraction(2**40)]))
+    (found,) = meter.ask(Residuals(batches=[Marginal.of(wide, ["x"])], sigmas=[Fraction(2**40)]))
     assert found.counts[0] == 20_000 * 199_999 and np.all(found.counts[1:] == -20_000)
 
 
 def test_refused_residuals_cost_nothing() -> None:
-    part, tall = Marginal.of(TINY, ["x"]), Marginal((0, 1), (4, 1))
+    batch, tall = Marginal.of(TINY, ["x"]), Marginal((0, 1), (4, 1))
     many = Fraction(2**47)
-    for error, parts, sigmas in (
-        (BudgetRefused, [part], [Fraction(1, 2)]),
+    for error, batches, sigmas in (
+        (BudgetRefused, [batch], [Fraction(1, 2)]),
         (ParameterError, [], []),
-        (ParameterError, [part], []),
-        (ParameterError, [part], [Fraction(0)]),
-        (ParameterError, [part], [0.5]),
+        (ParameterError, [batch], []),
+        (ParameterError, [batch], [Fraction(0)]),
+        (ParameterError, [batch], [0.5]),
         (ParameterError, [tall], [Fraction(9)]),
         (ParameterError, [Marginal((0,), (1,))], [Fraction(9)]),
         (ParameterError, [Marginal((7,), (2,))], [Fraction(9)]),
-        (NotSupported, [part], [many]),
+        (NotSupported, [batch], [many]),
         (NotSupported, [Marginal((0, 1), (5000, 5000))], [Fraction(9)]),
     ):
         meter, source = tripwired()
         with pytest.raises(error):
-            meter.ask(Residuals(parts=parts, sigmas=sigmas))  # type: ignore[arg-type]
+            meter.ask(Residuals(batches=batches, sigmas=sigmas))  # type: ignore[arg-type]
         assert source.looked == [] and meter.events == ()

@@ -342,10 +342,10 @@ def test_a_marginal_of_ten_billion_cells() -> None:
     schema = Schema.from_domain(dict.fromkeys("abcde", 100))
     rows = np.random.default_rng(0).integers(0, 100, (20_000, 5))
     rows[:3000] = [1, 2, 3, 4, 5]
-    part = Marginal.of(schema, list("abcde"))
+    batch = Marginal.of(schema, list("abcde"))
     meter = meter_on(rows, schema)
     tracemalloc.start()
-    found = meter.ask(Measure(parts=[part], rho=Fraction(1, 1000)))[0]
+    found = meter.ask(Measure(batches=[batch], rho=Fraction(1, 1000)))[0]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 64 * 2**20
@@ -365,7 +365,7 @@ def test_a_marginal_of_ten_billion_cells() -> None:
     assert abs(len(found.keys) - expected) < 8 * math.sqrt(expected) + 50
     heavy = int(np.searchsorted(found.keys, 102030405))
     assert found.keys[heavy] == 102030405 and abs(found.counts[heavy] - 3000) < 8 * found.sigma
-    fewer = meter.ask(Measure(parts=[part], rho=Fraction(1, 1000), kept=100))[0]
+    fewer = meter.ask(Measure(batches=[batch], rho=Fraction(1, 1000), kept=100))[0]
     assert len(fewer.counts) < 300
 
 
@@ -379,30 +379,32 @@ def test_the_threshold_is_the_same_however_many_cells_are_occupied() -> None:
         (["a", "b"], False, Fraction(1, 10**6)),
         (["c", "d"], True, Fraction(1, 100)),
     ):
-        part, kept = Marginal.of(schema, columns), 20_000 if not sparse else 10
-        assert (part.size > DENSE_CELLS) != sparse
+        batch, kept = Marginal.of(schema, columns), 20_000 if not sparse else 10
+        assert (batch.size > DENSE_CELLS) != sparse
         found = [
-            meter_on(rows, schema).ask(Measure(parts=[part], rho=rho, sparse=sparse, kept=kept))[0]
+            meter_on(rows, schema).ask(Measure(batches=[batch], rho=rho, sparse=sparse, kept=kept))[
+                0
+            ]
             for rows in (crowded, spread)
         ]
-        assert {m.threshold for m in found} == {threshold_for(part.size, found[0].sigma, kept)}
+        assert {m.threshold for m in found} == {threshold_for(batch.size, found[0].sigma, kept)}
         occupied = len(np.unique(spread[:, [schema.names.index(name) for name in columns]], axis=0))
         assert (
-            threshold_for(part.size - occupied + 1, found[0].sigma, kept) != found[0].threshold
+            threshold_for(batch.size - occupied + 1, found[0].sigma, kept) != found[0].threshold
         ), "it would differ if it looked"
 
 
 def test_sparse_on_request_is_the_dense_table_cut() -> None:
     schema = Schema.from_domain({"a": 40, "b": 50})
     rows = np.random.default_rng(0).integers(0, [40, 50], (500, 2))
-    part = Marginal.of(schema, ["a", "b"])
+    batch = Marginal.of(schema, ["a", "b"])
     found = meter_on(rows, schema).ask(
-        Measure(parts=[part], rho=Fraction(1, 4), sparse=True, kept=10)
+        Measure(batches=[batch], rho=Fraction(1, 4), sparse=True, kept=10)
     )[0]
-    dense = meter_on(rows, schema).ask(Measure(parts=[part], rho=Fraction(1, 4)))[0]
+    dense = meter_on(rows, schema).ask(Measure(batches=[batch], rho=Fraction(1, 4)))[0]
     assert found.sigma == dense.sigma and dense.keys is None and dense.threshold is None
     assert found.keys is not None and found.threshold is not None
-    truth = part.counts(CodedRows(rows, schema.shape)).at(found.keys)
+    truth = batch.counts(CodedRows(rows, schema.shape)).at(found.keys)
     assert (
         np.all(found.counts > found.threshold)
         and np.abs(found.counts - truth).max() < 7 * found.sigma

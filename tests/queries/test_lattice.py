@@ -28,7 +28,7 @@ from understudy.queries.base import Neighbours
 from understudy.queries.lattice import AllConjunctions, add_supersets
 from understudy.queries.marginal import ALWAYS, Marginal
 from understudy.queries.symmetric import Literal, Symmetric, all_of
-from understudy.queries.workload import Workload, all_conjunctions, part_from_dict
+from understudy.queries.workload import Workload, all_conjunctions, batch_from_dict
 from understudy.schema import Schema
 
 SCHEMA = Schema.from_domain({"a": 2, "b": 3, "c": 4, "d": 2})
@@ -46,8 +46,8 @@ def binary(columns: int) -> Schema:
     return Schema.from_domain({f"c{i}": 2 for i in range(columns)})
 
 
-def counts(part: us.queries.base.QueryClass, rows: Any) -> np.ndarray:
-    return part.counts(
+def counts(batch: us.queries.base.QueryClass, rows: Any) -> np.ndarray:
+    return batch.counts(
         CodedRows(np.asarray(rows, np.int32).reshape(-1, len(SCHEMA)), SCHEMA.shape)
     ).dense()
 
@@ -55,53 +55,53 @@ def counts(part: us.queries.base.QueryClass, rows: Any) -> np.ndarray:
 # ---------------------------------------------------------------------- counting
 
 
-@given(part=SOME, rows=ROWS)
+@given(batch=SOME, rows=ROWS)
 @settings(deadline=None, max_examples=60)
 def test_every_conjunction_against_brute_force(
-    part: AllConjunctions, rows: list[list[int]]
+    batch: AllConjunctions, rows: list[list[int]]
 ) -> None:
     expected = [
         sum(
-            all(row[x.column] == x.value for j, x in enumerate(part.literals) if index >> j & 1)
+            all(row[x.column] == x.value for j, x in enumerate(batch.literals) if index >> j & 1)
             for row in rows
         )
-        for index in range(part.size)
+        for index in range(batch.size)
     ]
-    assert counts(part, rows).tolist() == expected
+    assert counts(batch, rows).tolist() == expected
 
 
-@given(part=SOME, rows=ROWS)
+@given(batch=SOME, rows=ROWS)
 @settings(deadline=None, max_examples=30)
-def test_one_by_one_they_count_the_same(part: AllConjunctions, rows: list[list[int]]) -> None:
-    singles = Symmetric(tuple(part.query(i) for i in range(part.size)))
-    assert counts(part, rows).tolist() == counts(singles, rows).tolist()
-    assert [counts(part.around(i), rows).tolist() for i in range(part.size)] == [
-        [n] for n in counts(part, rows).tolist()
+def test_one_by_one_they_count_the_same(batch: AllConjunctions, rows: list[list[int]]) -> None:
+    singles = Symmetric(tuple(batch.query(i) for i in range(batch.size)))
+    assert counts(batch, rows).tolist() == counts(singles, rows).tolist()
+    assert [counts(batch.around(i), rows).tolist() for i in range(batch.size)] == [
+        [n] for n in counts(batch, rows).tolist()
     ]
 
 
 def test_bit_j_of_a_number_is_literal_j() -> None:
     # c = 3 is bit 0, though a comes first in the schema
-    part = AllConjunctions.of(SCHEMA, ["c", "a"])
-    assert part.columns == (0, 2) and part.size == 4
-    assert [part.describe(SCHEMA, i) for i in range(4)] == [
+    batch = AllConjunctions.of(SCHEMA, ["c", "a"])
+    assert batch.columns == (0, 2) and batch.size == 4
+    assert [batch.describe(SCHEMA, i) for i in range(4)] == [
         "all rows",
         "c = 3",
         "a = 1",
         "c = 3 and a = 1",
     ]
     assert counts(
-        part, [[1, 0, 3, 0], [1, 0, 3, 0], [0, 0, 3, 0], [1, 1, 1, 1], [0, 0, 0, 0]]
+        batch, [[1, 0, 3, 0], [1, 0, 3, 0], [0, 0, 3, 0], [1, 1, 1, 1], [0, 0, 0, 0]]
     ).tolist() == [5, 3, 3, 2]
-    assert part.query(3) == all_of(Literal(2, 3), Literal(0, 1))
+    assert batch.query(3) == all_of(Literal(2, 3), Literal(0, 1))
 
 
 def test_the_empty_conjunction_is_everybody() -> None:
-    part = AllConjunctions.of(SCHEMA, ["d"])
-    assert part.query(0) == ALWAYS and part.around(0) == Marginal((), ())
-    assert part.around(0).l2_squared(Neighbours.REPLACE_ONE) == 0 and part.around(0).describe(
+    batch = AllConjunctions.of(SCHEMA, ["d"])
+    assert batch.query(0) == ALWAYS and batch.around(0) == Marginal((), ())
+    assert batch.around(0).l2_squared(Neighbours.REPLACE_ONE) == 0 and batch.around(0).describe(
         SCHEMA, 0
-    ) == part.describe(SCHEMA, 0)
+    ) == batch.describe(SCHEMA, 0)
 
 
 def test_wide_tables_are_counted_as_rows_come() -> None:
@@ -110,8 +110,8 @@ def test_wide_tables_are_counted_as_rows_come() -> None:
     """
     schema = Schema.from_domain({f"c{i}": 100 for i in range(22)})
     rows = np.random.default_rng(0).integers(96, 100, (300, 22)).astype(np.int32)
-    part = AllConjunctions.of(schema, schema.names)
-    found = part.counts(CodedRows(rows, schema.shape)).dense()
+    batch = AllConjunctions.of(schema, schema.names)
+    found = batch.counts(CodedRows(rows, schema.shape)).dense()
     held = rows == 99
     assert found.shape == (2**22,) and found[0] == 300 and found[-1] == held.all(axis=1).sum()
     assert found[1 << np.arange(22)].tolist() == held.sum(axis=0).tolist()
@@ -129,9 +129,9 @@ def test_sums_over_supersets() -> None:
 
 def test_weights_of_records_add_up_as_their_truth_does() -> None:
     weights = np.random.default_rng(0).dirichlet(np.ones(SCHEMA.domain_size)).reshape(SCHEMA.shape)
-    for part in (AllConjunctions.of(SCHEMA, ["d", "b"]), AllConjunctions(tuple(LITERALS[:7]))):
-        expected = weights.ravel() @ part.truth(EVERY_ROW[:, list(part.columns)])
-        assert np.allclose(DomainModel(weights).shares(part), expected)
+    for batch in (AllConjunctions.of(SCHEMA, ["d", "b"]), AllConjunctions(tuple(LITERALS[:7]))):
+        expected = weights.ravel() @ batch.truth(EVERY_ROW[:, list(batch.columns)])
+        assert np.allclose(DomainModel(weights).shares(batch), expected)
 
 
 # ---------------------------------------------------------------------- sensitivity
@@ -143,13 +143,13 @@ def test_weights_of_records_add_up_as_their_truth_does() -> None:
 def test_the_declared_sensitivity_is_the_largest_there_is_or_a_little_more(
     literals: list[int],
 ) -> None:
-    part = AllConjunctions(tuple(LITERALS[i] for i in literals))
-    truth = part.truth(EVERY_ROW[:, list(part.columns)])
-    assert int(truth.sum(axis=1).max()) == part.l2_squared(Neighbours.ADD_REMOVE_ONE)
+    batch = AllConjunctions(tuple(LITERALS[i] for i in literals))
+    truth = batch.truth(EVERY_ROW[:, list(batch.columns)])
+    assert int(truth.sum(axis=1).max()) == batch.l2_squared(Neighbours.ADD_REMOVE_ONE)
     largest = max(int(np.sum(one != other)) for one, other in itertools.combinations(truth, 2))
-    declared = part.l2_squared(Neighbours.REPLACE_ONE)
+    declared = batch.l2_squared(Neighbours.REPLACE_ONE)
     assert largest <= declared
-    if len(part.columns) in (1, len(literals)):
+    if len(batch.columns) in (1, len(literals)):
         assert largest == declared, "one column, or one literal a column: attained"
 
 
@@ -161,23 +161,23 @@ def test_the_last_ordinary_value_is_asked_for() -> None:
     schema = Schema((us.Boolean(name="smoker"), region))
     work = Workload.parse("all-conjunctions", schema)
     assert schema.shape == (2, 4) and work.size == 4 and work.spec == "all-conjunctions"
-    assert work.parts[0].describe(schema, 3) == "smoker = true and region = south"
+    assert work.batches[0].describe(schema, 3) == "smoker = true and region = south"
 
 
 def test_a_workload_of_all_conjunctions_is_written_in_two_words(tmp_path: Path) -> None:
     (tmp_path / "work.yaml").write_text("marginals: [all-conjunctions, [a, b]]")
-    part = AllConjunctions.of(SCHEMA, SCHEMA.names)
+    batch = AllConjunctions.of(SCHEMA, SCHEMA.names)
     assert (
-        Workload.parse("all-conjunctions", SCHEMA).parts
-        == (part,)
-        == us.all_conjunctions(SCHEMA).parts
+        Workload.parse("all-conjunctions", SCHEMA).batches
+        == (batch,)
+        == us.all_conjunctions(SCHEMA).batches
     )
-    assert Workload.parse("1-way + all-conjunctions", SCHEMA).parts[-1] == part
-    assert Workload.load(tmp_path / "work.yaml", SCHEMA).parts == (
-        part,
+    assert Workload.parse("1-way + all-conjunctions", SCHEMA).batches[-1] == batch
+    assert Workload.load(tmp_path / "work.yaml", SCHEMA).batches == (
+        batch,
         Marginal.of(SCHEMA, ["a", "b"]),
     )
-    assert all_conjunctions(SCHEMA, ["d", "a"]).parts == (
+    assert all_conjunctions(SCHEMA, ["d", "a"]).batches == (
         AllConjunctions((Literal(3, 1), Literal(0, 1))),
     )
     assert Workload.from_dict(us.all_conjunctions(SCHEMA).to_dict(), SCHEMA) == us.all_conjunctions(
@@ -205,7 +205,7 @@ def test_malformed_ones_are_refused() -> None:
     with pytest.raises(SchemaError, match="no column 'z'"):
         all_conjunctions(SCHEMA, ["z"])
     with pytest.raises(WorkloadError, match="does not have"):
-        part_from_dict({"kind": "all-conjunctions", "literals": [["a", 2]]}, SCHEMA)
+        batch_from_dict({"kind": "all-conjunctions", "literals": [["a", 2]]}, SCHEMA)
 
 
 # ---------------------------------------------------------------------- what mechanisms make of them
@@ -221,7 +221,7 @@ def test_a_release_answers_all_conjunctions(mechanism: str, tmp_path: Path) -> N
         mechanism=mechanism,
         seed=0,
     )
-    exact = made.workload.parts[0].counts(CodedRows(small_table(), SMALL.shape)).dense() / 600
+    exact = made.workload.batches[0].counts(CodedRows(small_table(), SMALL.shape)).dense() / 600
     gap = float(np.abs(made.answers()[0] - exact).max())
     assert gap < 0.2 and made.certificate.queries == 8
     made.save(tmp_path / "bundle")
@@ -252,4 +252,4 @@ def test_arp_goes_by_rounds_where_no_table_is_small_enough_to_be_measured_at_onc
 ) -> None:
     brief = Brief(schema=work.schema, workload=work, neighbours=Neighbours.REPLACE_ONE)
     assert decided(Arp(), brief, Fraction(1), 10**6).numbers["adaptive"]
-    assert not any(isinstance(part, AllConjunctions) for part in single_queries(brief))
+    assert not any(isinstance(batch, AllConjunctions) for batch in single_queries(brief))

@@ -29,7 +29,13 @@ from understudy.queries.symmetric import (
     parity,
     read_query,
 )
-from understudy.queries.workload import Workload, explicit, marginals, part_from_dict, query_classes
+from understudy.queries.workload import (
+    Workload,
+    batch_from_dict,
+    explicit,
+    marginals,
+    query_classes,
+)
 from understudy.schema import Schema
 
 SCHEMA = Schema.from_domain({"a": 2, "b": 3, "c": 4, "d": 2})
@@ -50,8 +56,8 @@ def holding(literals: list[Literal], row: np.ndarray) -> int:
     return sum(bool(row[x.column] == x.value) is x.holds for x in literals)
 
 
-def counts(part: QueryClass, rows: Any) -> np.ndarray:
-    return part.counts(
+def counts(batch: QueryClass, rows: Any) -> np.ndarray:
+    return batch.counts(
         CodedRows(np.asarray(rows, np.int32).reshape(-1, len(SCHEMA)), SCHEMA.shape)
     ).dense()
 
@@ -99,19 +105,19 @@ def test_malformed_queries_are_refused(make: Any) -> None:
 
 
 def test_the_cells_of_a_marginal_follow_the_order_of_its_columns() -> None:
-    part = Marginal.of(SCHEMA, ["c", "a"])
-    found = counts(part, [[1, 0, 3, 0], [1, 2, 3, 1], [0, 0, 2, 0]])
-    assert part.columns == (0, 2) and part.size == 8
-    assert {part.cell(i): n for i, n in enumerate(found.tolist()) if n} == {(3, 1): 2, (2, 0): 1}
-    assert part.describe(SCHEMA, 7) == "c = 3 and a = 1"
+    batch = Marginal.of(SCHEMA, ["c", "a"])
+    found = counts(batch, [[1, 0, 3, 0], [1, 2, 3, 1], [0, 0, 2, 0]])
+    assert batch.columns == (0, 2) and batch.size == 8
+    assert {batch.cell(i): n for i, n in enumerate(found.tolist()) if n} == {(3, 1): 2, (2, 0): 1}
+    assert batch.describe(SCHEMA, 7) == "c = 3 and a = 1"
 
 
 def test_the_marginal_of_no_columns_is_the_number_of_rows() -> None:
-    part = Marginal.of(SCHEMA, [])
+    batch = Marginal.of(SCHEMA, [])
     assert (
-        part.size == 1
-        and counts(part, EVERY_ROW).tolist() == [48]
-        and part.describe(SCHEMA, 0) == "all rows"
+        batch.size == 1
+        and counts(batch, EVERY_ROW).tolist() == [48]
+        and batch.describe(SCHEMA, 0) == "all rows"
     )
 
 
@@ -150,11 +156,11 @@ def examples(kind: type[QueryClass], seed: int) -> list[QueryClass]:
 def test_truth_row_by_row_sums_to_the_counts(
     kind: type[QueryClass], seed: int, rows: list[tuple[int, ...]]
 ) -> None:
-    for part in examples(kind, seed):
-        assert list(part.columns) == sorted(set(part.columns))
-        truth = part.truth(np.array(rows, np.int32)[:, list(part.columns)])
-        assert truth.dtype == np.bool_ and truth.shape == (len(rows), part.size)
-        assert truth.sum(axis=0).tolist() == counts(part, rows).tolist()
+    for batch in examples(kind, seed):
+        assert list(batch.columns) == sorted(set(batch.columns))
+        truth = batch.truth(np.array(rows, np.int32)[:, list(batch.columns)])
+        assert truth.dtype == np.bool_ and truth.shape == (len(rows), batch.size)
+        assert truth.sum(axis=0).tolist() == counts(batch, rows).tolist()
 
 
 @EVERY_CLASS
@@ -169,21 +175,21 @@ def test_no_neighbour_moves_the_counts_further_than_declared(
         Neighbours.REPLACE_ONE: [[*rows[:at], new, *rows[at + 1 :]]],
         Neighbours.ADD_REMOVE_ONE: [[*rows, new], [*rows[:at], *rows[at + 1 :]]],
     }
-    for part in examples(kind, seed):
+    for batch in examples(kind, seed):
         for relation, tables in neighbours.items():
             for table in tables:
-                moved = counts(part, rows) - counts(part, table)
-                assert int(moved @ moved) <= part.l2_squared(relation)
+                moved = counts(batch, rows) - counts(batch, table)
+                assert int(moved @ moved) <= batch.l2_squared(relation)
 
 
 def test_the_declared_sensitivity_of_a_marginal_is_attained() -> None:
-    part = Marginal.of(SCHEMA, ["a", "b"])
+    batch = Marginal.of(SCHEMA, ["a", "b"])
     for relation, table in (
         (Neighbours.REPLACE_ONE, [[1, 0, 0, 0]]),
         (Neighbours.ADD_REMOVE_ONE, []),
     ):
-        moved = counts(part, [[0, 0, 0, 0]]) - counts(part, table)
-        assert int(moved @ moved) == part.l2_squared(relation)
+        moved = counts(batch, [[0, 0, 0, 0]]) - counts(batch, table)
+        assert int(moved @ moved) == batch.l2_squared(relation)
     assert Marginal.of(SCHEMA, []).l2_squared(Neighbours.REPLACE_ONE) == 0, (
         "the number of rows is public under replace-one"
     )
@@ -191,24 +197,24 @@ def test_the_declared_sensitivity_of_a_marginal_is_attained() -> None:
 
 @EVERY_CLASS
 def test_batches_survive_their_plain_form(kind: type[QueryClass]) -> None:
-    for part in examples(kind, 1):
-        assert part_from_dict(json.loads(json.dumps(part.to_dict(SCHEMA))), SCHEMA) == part
-        assert all(part.describe(SCHEMA, i) for i in range(part.size))
+    for batch in examples(kind, 1):
+        assert batch_from_dict(json.loads(json.dumps(batch.to_dict(SCHEMA))), SCHEMA) == batch
+        assert all(batch.describe(SCHEMA, i) for i in range(batch.size))
 
 
 @EVERY_CLASS
 def test_the_batch_around_a_query_contains_it(kind: type[QueryClass]) -> None:
-    for part in examples(kind, 2):
-        for index in range(part.size):
-            around = part.around(index)
-            wanted = part.describe(SCHEMA, index)
+    for batch in examples(kind, 2):
+        for index in range(batch.size):
+            around = batch.around(index)
+            wanted = batch.describe(SCHEMA, index)
             found = [i for i in range(around.size) if around.describe(SCHEMA, i) == wanted]
-            assert found and counts(around, EVERY_ROW)[found[0]] == counts(part, EVERY_ROW)[index]
+            assert found and counts(around, EVERY_ROW)[found[0]] == counts(batch, EVERY_ROW)[index]
 
 
 def test_an_unknown_kind_of_batch_is_refused() -> None:
     with pytest.raises(WorkloadError, match="'astrology'"):
-        part_from_dict({"kind": "astrology"}, SCHEMA)
+        batch_from_dict({"kind": "astrology"}, SCHEMA)
 
 
 # ---------------------------------------------------------------------- workloads of marginals
@@ -217,7 +223,9 @@ def test_an_unknown_kind_of_batch_is_refused() -> None:
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_all_k_way_marginals_are_every_set_of_columns_once(k: int) -> None:
     work = marginals(SCHEMA, k=k)
-    assert [part.positions for part in work.marginals] == list(itertools.combinations(range(4), k))
+    assert [batch.positions for batch in work.marginals] == list(
+        itertools.combinations(range(4), k)
+    )
     assert len(work) == math.comb(4, k) and work.cells == work.size
     assert work.size == sum(
         math.prod(SCHEMA.shape[c] for c in s) for s in itertools.combinations(range(4), k)
@@ -236,7 +244,9 @@ def test_samples_pick_the_marginals_that_other_tools_pick(
     spec.loader.exec_module(module)
     domain = {f"column {i}": i + 2 for i in range(9)}
     schema = Schema.from_domain(domain)
-    ours = [part.names(schema) for part in marginals(schema, k=k, sample=size, seed=seed).marginals]
+    ours = [
+        batch.names(schema) for batch in marginals(schema, k=k, sample=size, seed=seed).marginals
+    ]
     assert ours == module.workload(domain, k, size, seed)
 
 
@@ -248,13 +258,15 @@ def test_sizes_are_known_without_data_even_when_astronomical() -> None:
 
 def test_what_people_type_means_what_it_says() -> None:
     def parsed(text: str) -> tuple[QueryClass, ...]:
-        return Workload.parse(text, SCHEMA).parts
+        return Workload.parse(text, SCHEMA).batches
 
-    assert parsed("2-way") == marginals(SCHEMA, k=2).parts
-    assert parsed("3-way:2@7") == marginals(SCHEMA, k=3, sample=2, seed=7).parts
-    assert parsed("2-way:4") == marginals(SCHEMA, k=2, sample=4, seed=0).parts
-    assert parsed("1-way + 2-way") == marginals(SCHEMA, k=1).parts + marginals(SCHEMA, k=2).parts
-    both = marginals(SCHEMA, k=2, sample=3, seed=1).parts + marginals(SCHEMA, k=2).parts
+    assert parsed("2-way") == marginals(SCHEMA, k=2).batches
+    assert parsed("3-way:2@7") == marginals(SCHEMA, k=3, sample=2, seed=7).batches
+    assert parsed("2-way:4") == marginals(SCHEMA, k=2, sample=4, seed=0).batches
+    assert (
+        parsed("1-way + 2-way") == marginals(SCHEMA, k=1).batches + marginals(SCHEMA, k=2).batches
+    )
+    both = marginals(SCHEMA, k=2, sample=3, seed=1).batches + marginals(SCHEMA, k=2).batches
     assert parsed("2-way:3@1+2-way") == tuple(dict.fromkeys(both))
     assert set(parsed("2-way:99@5")) == set(parsed("2-way")), (
         "a sample of more than there are is all of them"
@@ -263,8 +275,8 @@ def test_what_people_type_means_what_it_says() -> None:
 
 def test_the_seed_chooses_the_sample() -> None:
     schema = Schema.from_domain({f"c{i}": 2 for i in range(12)})
-    picks = {marginals(schema, k=3, sample=5, seed=seed).parts for seed in range(20)}
-    assert len(picks) == 20 and marginals(schema, k=3, sample=5, seed=3).parts in picks
+    picks = {marginals(schema, k=3, sample=5, seed=seed).batches for seed in range(20)}
+    assert len(picks) == 20 and marginals(schema, k=3, sample=5, seed=3).batches in picks
 
 
 @pytest.mark.parametrize(
@@ -330,7 +342,7 @@ def test_a_workload_file_lists_marginals_and_queries(tmp_path: Path) -> None:
     )
     names = PEOPLE.names
     at = {name: i for i, name in enumerate(names)}
-    batch = work.parts[-1]
+    batch = work.batches[-1]
     assert isinstance(batch, Symmetric)
     assert batch.queries == (
         all_of(Literal(at["city"], 2), Literal(at["smoker"], 1)),
@@ -348,8 +360,11 @@ def test_a_workload_file_lists_marginals_and_queries(tmp_path: Path) -> None:
             Literal(at["income"], 7),
         ),
     )
-    singles, sampled = marginals(PEOPLE, k=1).parts, marginals(PEOPLE, k=2, sample=3, seed=7).parts
-    assert work.parts[:-1] == (
+    singles, sampled = (
+        marginals(PEOPLE, k=1).batches,
+        marginals(PEOPLE, k=2, sample=3, seed=7).batches,
+    )
+    assert work.batches[:-1] == (
         *singles,
         *sampled,
         Marginal.of(PEOPLE, ["seen", "city"]),

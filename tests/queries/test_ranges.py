@@ -22,7 +22,7 @@ from understudy.queries.base import Neighbours
 from understudy.queries.ranges import Ranges
 from understudy.queries.relaxed import Chances
 from understudy.queries.symmetric import Symmetric
-from understudy.queries.workload import part_from_dict
+from understudy.queries.workload import batch_from_dict
 
 FIELDS: list[dict[str, Any]] = [
     {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
@@ -43,7 +43,7 @@ PEOPLE = us.Schema.from_dict({"fields": FIELDS, "understudy": {"columns": SETTIN
 
 
 def words(work: us.Workload) -> list[str]:
-    return [part.describe(work.schema, i) for part in work for i in range(part.size)]
+    return [batch.describe(work.schema, i) for batch in work for i in range(batch.size)]
 
 
 def load(text: str, tmp_path: Path) -> us.Workload:
@@ -74,7 +74,7 @@ def test_prefixes_of_two_columns_are_rectangles_and_of_none_all_ordered_columns(
     work = us.Workload.parse("prefixes:income,seen", PEOPLE)
     assert len(work) == 1 and work.size == 9
     assert words(work)[4] == "income < 500 and seen < 2024-03-01"
-    assert [part.columns for part in us.Workload.parse("prefixes", PEOPLE)] == [(0,), (1,), (2,)]
+    assert [batch.columns for batch in us.Workload.parse("prefixes", PEOPLE)] == [(0,), (1,), (2,)]
     # the order in which columns are named is not that of the schema
     assert us.Workload.parse("prefixes:seen, income", PEOPLE) == work
 
@@ -92,13 +92,13 @@ queries:
 """,
         tmp_path,
     )
-    assert [type(part).__name__ for part in work] == [
+    assert [type(batch).__name__ for batch in work] == [
         "Marginal", "Ranges", "Ranges", "Ranges", "Ranges", "Symmetric",
     ]  # fmt: skip
     listed = words(work)
     assert "30 <= age < 60" in listed and "income < 500" in listed
     assert "750 <= income <= 1000 and seen < 2024-02-01" in listed
-    assert work.parts[-1].size == 2
+    assert work.batches[-1].size == 2
     assert us.Workload.from_dict(json.loads(json.dumps(work.to_dict())), PEOPLE) == work
 
 
@@ -174,17 +174,17 @@ def test_a_range_of_another_schema_is_refused() -> None:
     wide = Ranges((0,), (((0, 10),),))
     assert wide.fits(PEOPLE) and not Ranges((0,), (((0, 11),),)).fits(PEOPLE), "11 is MISSING"
     with pytest.raises(us.WorkloadError, match="does not have"):
-        part_from_dict(Ranges((0,), (((0, 11),),)).to_dict(PEOPLE), PEOPLE)
+        batch_from_dict(Ranges((0,), (((0, 11),),)).to_dict(PEOPLE), PEOPLE)
     assert not Ranges((4,), (((0, 1),),)).fits(PEOPLE)
 
 
 # ---------------------------------------------------------------------- what they cost
 
 
-def moved(part: Ranges, shape: tuple[int, ...]) -> tuple[int, int]:
+def moved(batch: Ranges, shape: tuple[int, ...]) -> tuple[int, int]:
     """(adding, replacing): the largest L2 squared over all rows and pairs of rows of a schema."""
     rows = np.array(list(itertools.product(*(range(n) for n in shape))), np.int32)
-    inside = part.truth(rows[:, list(part.columns)]).astype(int)
+    inside = batch.truth(rows[:, list(batch.columns)]).astype(int)
     gaps = inside[:, None] - inside[None]
     return int((inside**2).sum(axis=1).max()), int((gaps**2).sum(axis=2).max())
 
@@ -204,10 +204,10 @@ def test_sensitivity_is_exact_for_prefixes_and_for_ranges_that_do_not_meet() -> 
 def test_sensitivity_is_never_below_what_a_row_moves() -> None:
     rng = np.random.default_rng(1)
     for _ in range(60):
-        for part in Ranges.examples(SMALL, rng):
-            adding, replacing = moved(part, SMALL.shape)
-            assert part.l2_squared(Neighbours.ADD_REMOVE_ONE) == adding
-            assert replacing <= part.l2_squared(Neighbours.REPLACE_ONE) <= 2 * adding
+        for batch in Ranges.examples(SMALL, rng):
+            adding, replacing = moved(batch, SMALL.shape)
+            assert batch.l2_squared(Neighbours.ADD_REMOVE_ONE) == adding
+            assert replacing <= batch.l2_squared(Neighbours.REPLACE_ONE) <= 2 * adding
 
 
 def test_a_grid_too_large_to_count_is_counted_otherwise_and_charged_in_full(
@@ -215,8 +215,8 @@ def test_a_grid_too_large_to_count_is_counted_otherwise_and_charged_in_full(
 ) -> None:
     rng = np.random.default_rng(2)
     rows = rng.integers(0, (3, 4, 2), (500, 3)).astype(np.int32)
-    table, part = CodedRows(rows, SMALL.shape), Ranges.prefixes(SMALL, ["a", "b"])
-    counts, same = part.counts(table).dense(), Ranges(part.positions, part.boxes)
+    table, batch = CodedRows(rows, SMALL.shape), Ranges.prefixes(SMALL, ["a", "b"])
+    counts, same = batch.counts(table).dense(), Ranges(batch.positions, batch.boxes)
     monkeypatch.setattr(ranges, "DENSE_CELLS", 5)
     assert np.array_equal(same.counts(table).dense(), counts) and counts.any()
     assert same.l2_squared(Neighbours.ADD_REMOVE_ONE) == same.size
@@ -226,9 +226,9 @@ def test_a_grid_too_large_to_count_is_counted_otherwise_and_charged_in_full(
 
 
 def test_taken_apart_they_count_the_same_and_too_many_are_not() -> None:
-    part = Ranges.prefixes(SMALL, ["a", "b"])
-    assert part.apart() == Symmetric(tuple(part.query(i) for i in range(part.size)))
-    assert part.apart([frozenset([0])]) is None
+    batch = Ranges.prefixes(SMALL, ["a", "b"])
+    assert batch.apart() == Symmetric(tuple(batch.query(i) for i in range(batch.size)))
+    assert batch.apart([frozenset([0])]) is None
     long = us.Schema.from_domain({"a": 1000, "b": 3})
     many = Ranges.prefixes(long, ["a"])
     assert not many.can_be_fitted and many.apart() is None
@@ -240,8 +240,8 @@ def test_relaxed_slopes_are_those_of_differences() -> None:
     rng = np.random.default_rng(3)
     starts = np.concatenate([[0], np.cumsum(SMALL.shape)]).astype(np.int64)
     values = rng.random((int(starts[-1]), 7)).astype(np.float32)
-    for part in Ranges.examples(SMALL, rng):
-        relaxed, slopes = part.relaxed(), rng.normal(size=part.size)
+    for batch in Ranges.examples(SMALL, rng):
+        relaxed, slopes = batch.relaxed(), rng.normal(size=batch.size)
         gradient = np.zeros(values.shape, np.float64)
         relaxed.pull(Chances(values, starts), slopes, gradient)
         for at in ((0, 0), (3, 2), (5, 6), (8, 1)):
@@ -293,8 +293,8 @@ def test_released_and_verified(mechanism: str, relation: str, tmp_path: Path) ->
     assert again.workload == made.workload and again.workload.spec == made.workload.spec
     truth = CodedRows(PEOPLE.encode(people), PEOPLE.shape)
     off = [
-        np.abs(part.counts(truth).dense() / people.num_rows - again.answers()[i]).max()
-        for i, part in enumerate(again.workload)
+        np.abs(batch.counts(truth).dense() / people.num_rows - again.answers()[i]).max()
+        for i, batch in enumerate(again.workload)
     ]
     assert max(off) < 0.1
     labels = again.answers().to_arrow()["query"].to_pylist()

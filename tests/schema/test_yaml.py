@@ -285,7 +285,7 @@ def test_values_in_a_workload_are_the_characters_written(tmp_path: Path) -> None
         + "".join(f"- {{all_of: {{zip: {text}, on: yes}}}}\n" for text in ODD[:10])
     )
     work = us.Workload.load(file, SCHEMA)
-    asked = work.parts[1]
+    asked = work.batches[1]
     assert [asked.query(i).literals for i in range(10)] == [
         (us.Literal(0, i), us.Literal(1, 1)) for i in range(10)
     ]  # type: ignore[attr-defined]
@@ -303,7 +303,7 @@ def test_the_t_of_a_workload_is_a_number_and_a_column_called_t_is_not(tmp_path: 
     file.write_text(
         "queries:\n- {at_least: {t: 010, u: 8}, t: 1}\n- {not: {at_least: {t: 10, u: 8}, t: 2}}\n"
     )
-    queries = us.Workload.load(file, schema).parts[0].queries  # type: ignore[attr-defined]
+    queries = us.Workload.load(file, schema).batches[0].queries  # type: ignore[attr-defined]
     assert [[x.value for x in query.literals] for query in queries] == [[0, 1], [2, 1]]
     file.write_text(
         "queries:\n- {not:\n    {at_least: {t: 010}, t: 01}}\n- {at_least: {t: 010, u: 8}, t:"

@@ -409,7 +409,7 @@ def test_random_conjunctions_are_distinct_and_sensible() -> None:
         (BASKET, 3, 99, 10),
         (us.Schema.items(2000), 3, 5000, 5000),
     ):
-        part = us.random_conjunctions(schema, asked, k, 3).parts[0]
+        part = us.random_conjunctions(schema, asked, k, 3).batches[0]
         queries = [part.query(i) for i in range(part.size)]
         assert len({frozenset(query.literals) for query in queries if query}) == part.size == there
         assert all(query and len({x.column for x in query.literals}) == k for query in queries)
@@ -588,7 +588,7 @@ def test_movielens_end_to_end(shared: Path, tmp_path: Path) -> None:
         epsilon=1,
     )
     assert made.codes.shape == (610, 9724) and made.manifest["rows"]["count"] == 610
-    truth = made.workload.parts[0].counts(open_source(pairs, schema)).dense() / 610
+    truth = made.workload.batches[0].counts(open_source(pairs, schema)).dense() / 610
     assert np.abs(truth - made.answers()[0]).mean() < 0.01
     words = [
         "release",

@@ -73,7 +73,7 @@ def chain_of(problem: BaseException) -> str:
                 for behind in (one.__cause__, one.__context__, *held)
                 if isinstance(behind, BaseException)
             ]
-    parts = [
+    batches = [
         [
             *traceback.format_exception(one, chain=False),
             repr(one.args),
@@ -81,7 +81,7 @@ def chain_of(problem: BaseException) -> str:
         ]
         for one in seen.values()
     ]
-    return "\n".join("\n".join(part) for part in parts)
+    return "\n".join("\n".join(batch) for batch in batches)
 
 
 class _Listener(logging.Handler):

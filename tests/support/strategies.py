@@ -238,7 +238,7 @@ QUERIES = st.builds(
     st.sampled_from([us.all_of, us.any_of, us.parity]),
     st.lists(LITERALS, min_size=1, max_size=3),
 )
-PARTS = st.builds(
+BATCHES = st.builds(
     lambda positions: us.Marginal(tuple(positions), tuple((3, 4, 2)[p] for p in positions)),
     st.lists(st.integers(0, 2), max_size=3, unique=True),
 ) | st.sampled_from(

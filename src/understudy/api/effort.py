@@ -54,7 +54,7 @@ def memory(work: Workload, outlook: Outlook, rows: int, released: int) -> int:
 
 def _answers(work: Workload, rows: int) -> int:
     """Cells that are held to certify a workload; of a wide table only occupied ones."""
-    return sum(part.size if part.size <= DENSE_CELLS else min(part.size, rows) for part in work)
+    return sum(batch.size if batch.size <= DENSE_CELLS else min(batch.size, rows) for batch in work)
 
 
 def _bytes_a_value(column: Column) -> float:

@@ -127,7 +127,7 @@ def _warnings(work: Workload, rows: int, largest: float | None, name: str) -> li
         found.append(
             f"{rows:,} rows are few: noise is counted in people, and a count of 10 drowns in it."
         )
-    widest = max((part.size for part in work.marginals), default=0)
+    widest = max((batch.size for batch in work.marginals), default=0)
     if widest > 100 * rows:
         found.append(
             f"The widest marginal has {widest:,} cells for {rows:,} rows; nearly all are empty and"

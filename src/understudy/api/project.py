@@ -88,10 +88,10 @@ def _measurement(given: tuple[Sequence[str], Any, Any], schema: Schema) -> Measu
 
 def _checked(given: Measurement, schema: Schema) -> Measurement:
     """The same with numbers that rows can be fitted to, or a refusal."""
-    part, sigma = given.part, given.sigma
-    if not isinstance(part, QueryClass) or not part.fits(schema):
+    batch, sigma = given.batch, given.sigma
+    if not isinstance(batch, QueryClass) or not batch.fits(schema):
         raise ParameterError("A measurement is of queries on another schema than the one given.")
-    table = part.as_table()
+    table = batch.as_table()
     named = (
         "A batch of queries" if table is None else f"The table of {', '.join(table.names(schema))}"
     )
@@ -99,10 +99,10 @@ def _checked(given: Measurement, schema: Schema) -> Measurement:
         values = np.asarray(given.counts, np.float64).ravel()
     except (TypeError, ValueError, OverflowError):
         values = np.empty(0)
-    keys = None if given.keys is None else _keys(given.keys, part.size)
+    keys = None if given.keys is None else _keys(given.keys, batch.size)
     if keys is not None and not isinstance(given.threshold, int):
         raise ParameterError("A sparse table needs its threshold, above which cells were kept.")
-    wanted = part.size if keys is None else len(keys)
+    wanted = batch.size if keys is None else len(keys)
     if values.size != wanted or not np.all(np.abs(values) <= LARGEST):
         raise ParameterError(
             f"{named} needs {wanted:,} finite counts of at most {LARGEST:,}, and has"
@@ -135,9 +135,9 @@ def _keys(given: Any, cells: int) -> np.ndarray:
 def _people(measurements: Sequence[Measurement]) -> int:
     """The number of people that whole tables add up to, the more exact ones counting more."""
     totals = [
-        (float(m.counts.sum()), 1 / (float(m.sigma) ** 2 * m.part.size))
+        (float(m.counts.sum()), 1 / (float(m.sigma) ** 2 * m.batch.size))
         for m in measurements
-        if m.part.as_table() is not None and m.keys is None
+        if m.batch.as_table() is not None and m.keys is None
     ]
     if not totals:
         raise ParameterError("people must be given: no whole table says how many there are.")

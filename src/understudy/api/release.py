@@ -183,7 +183,7 @@ def _play(
     watcher.step()
     watcher.stage("certifying", 1)
     certificate = meter.ask(
-        Certify(parts=list(brief.workload), answers=answers.counts, released_rows=len(codes))
+        Certify(batches=list(brief.workload), answers=answers.counts, released_rows=len(codes))
     )
     watcher.step(f"largest error at most {certificate.people:,} people")
     measurements = (*total, *(f for f in played.findings if isinstance(f, (Measurement, Residual))))

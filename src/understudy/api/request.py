@@ -189,14 +189,14 @@ def as_workload(given: Workload | str | None, schema: Schema) -> Workload:
     if work.schema != schema:
         raise ParameterError("The workload is written for another schema than the table's.")
     known = query_classes()
-    for part in work:
-        if known.get(part.kind) is not type(part):
+    for batch in work:
+        if known.get(batch.kind) is not type(batch):
             raise NotSupported(
-                f"Queries of the kind {part.kind} could be asked but not read back from the"
+                f"Queries of the kind {batch.kind} could be asked but not read back from the"
                 " release; put their class into queries/ or announce it by an entry point"
                 " (docs/add-a-query-class.md)."
             )
-    widest = max(part.size for part in work)
+    widest = max(batch.size for batch in work)
     if widest > LARGEST_TABLE:
         raise NotSupported(
             f"The workload has a marginal of {widest:,} cells, more than can be numbered; ask for"

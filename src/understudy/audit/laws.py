@@ -75,7 +75,7 @@ LOGIC = Symmetric(
         any_of(Literal(0, 0), Literal(1, 0)),
     )
 )
-PARTS: list[QueryClass] = [X, BOTH, LOGIC]
+BATCHES: list[QueryClass] = [X, BOTH, LOGIC]
 LABELLED = Task((Attribute(0, frozenset([1]), "x"),), Attribute(1, frozenset([1]), "y"))
 # a missed yes costs four times a false one
 DEAR = Task(LABELLED.attributes, LABELLED.label, (1, 4))
@@ -229,16 +229,16 @@ def _row(
     )  # fmt: skip
 
 
-def _answers(parts: Sequence[QueryClass], rows: int) -> list[Counts]:
-    return [Counts(part.size, np.full(part.size, rows // part.size)) for part in parts]
+def _answers(batches: Sequence[QueryClass], rows: int) -> list[Counts]:
+    return [Counts(batch.size, np.full(batch.size, rows // batch.size)) for batch in batches]
 
 
-def _measure(part: QueryClass, m: Meter) -> Measurement:
-    return m.ask(Measure(parts=[part], rho=Fraction(1, 40)))[0]
+def _measure(batch: QueryClass, m: Meter) -> Measurement:
+    return m.ask(Measure(batches=[batch], rho=Fraction(1, 40)))[0]
 
 
 def _select(rho: Fraction, **how: Any) -> Callable[[Meter], Any]:
-    return lambda m: m.ask(Select(parts=[X], shares=[np.array([0.5, 0.5])], rho=rho, **how))
+    return lambda m: m.ask(Select(batches=[X], shares=[np.array([0.5, 0.5])], rho=rho, **how))
 
 
 def _select_apart(m: Meter) -> list[Choice]:
@@ -246,7 +246,7 @@ def _select_apart(m: Meter) -> list[Choice]:
     both cells of a batch move alike.
     """
     return m.ask(
-        Select(parts=[X, Y], shares=[np.array([0.4, 0.6]), np.array([0.6, 0.4])], rho=FINE)
+        Select(batches=[X, Y], shares=[np.array([0.4, 0.6]), np.array([0.6, 0.4])], rho=FINE)
     )
 
 
@@ -257,18 +257,18 @@ def _twice(ask: Callable[[Meter], Any]) -> Callable[[Meter], Any]:
 def _select_marginal(score: MarginalScore, rho: Fraction, **how: Any) -> Callable[[Meter], Any]:
     answers = [Counts(2, np.array([10, 10])), Counts(2, np.array([12, 8]))]
     return lambda m: m.ask(
-        SelectMarginal(parts=[X, Y], answers=answers, answer_rows=20, rho=rho, score=score, **how)
+        SelectMarginal(batches=[X, Y], answers=answers, answer_rows=20, rho=rho, score=score, **how)
     )
 
 
 def _select_over_classes(m: Meter) -> list[Choice]:
-    shares = [np.full(part.size, 0.4) for part in PARTS]
-    return m.ask(Select(parts=PARTS, shares=shares, rho=Fraction(1, 10), signed=True))
+    shares = [np.full(batch.size, 0.4) for batch in BATCHES]
+    return m.ask(Select(batches=BATCHES, shares=shares, rho=Fraction(1, 10), signed=True))
 
 
 def _certify(m: Meter) -> Certificate:
-    parts = [X, BOTH]
-    return m.ask(Certify(parts=parts, answers=_answers(parts, 20), released_rows=20))
+    batches = [X, BOTH]
+    return m.ask(Certify(batches=batches, answers=_answers(batches, 20), released_rows=20))
 
 
 def _soft_argmin(task: Task) -> Callable[[Meter], Any]:
@@ -284,16 +284,16 @@ def _mistakes(task: Task) -> Callable[[Meter], Any]:
 FINE = Fraction(1, 2000)  # where an exponential mechanism is close to what its charge allows
 NEAR = (1.01, 2)  # and at which orders
 LAWS: tuple[Law, ...] = (
-    *(Law(f"measure {part.kind} of {part.size}", partial(_measure, part), BASE,
-          tight=0.3 if part.as_table() is None else 0.9) for part in PARTS),
+    *(Law(f"measure {batch.kind} of {batch.size}", partial(_measure, batch), BASE,
+          tight=0.3 if batch.as_table() is None else 0.9) for batch in BATCHES),
     Law("measure, three times", lambda m: [_measure(X, m), _measure(BOTH, m), _measure(X, m)], BASE),
-    Law("measure_all", lambda m: m.ask(Measure(parts=[X, Y], rho=Fraction(1, 20), weights=[1, 3])), BASE),
-    Law("measure_all, equal weights", lambda m: m.ask(Measure(parts=[X, Y, BOTH], rho=Fraction(1, 20))), BASE),
-    Law("measure_all, one batch twice", lambda m: m.ask(Measure(parts=[X, BOTH, X], rho=Fraction(1, 20), weights=[2, 1, 2])), BASE),
-    Law("measure, sparse", lambda m: m.ask(Measure(parts=[BOTH], rho=Fraction(1, 40), sparse=True, kept=1))[0], ALONE),
+    Law("measure_all", lambda m: m.ask(Measure(batches=[X, Y], rho=Fraction(1, 20), weights=[1, 3])), BASE),
+    Law("measure_all, equal weights", lambda m: m.ask(Measure(batches=[X, Y, BOTH], rho=Fraction(1, 20))), BASE),
+    Law("measure_all, one batch twice", lambda m: m.ask(Measure(batches=[X, BOTH, X], rho=Fraction(1, 20), weights=[2, 1, 2])), BASE),
+    Law("measure, sparse", lambda m: m.ask(Measure(batches=[BOTH], rho=Fraction(1, 40), sparse=True, kept=1))[0], ALONE),
     Law("release_total", lambda m: m.ask(ReleaseTotal(rho=Fraction(1, 30))), BASE, relations=(ADD,)),
-    Law("measure_residuals", lambda m: m.ask(Residuals(parts=[X, Y, BOTH], sigmas=[Fraction(6), Fraction(9), Fraction(15, 2)])), BASE),
-    Law("measure_residuals, one of them twice", lambda m: m.ask(Residuals(parts=[X, Y, X], sigmas=[Fraction(6)] * 3)), BASE),
+    Law("measure_residuals", lambda m: m.ask(Residuals(batches=[X, Y, BOTH], sigmas=[Fraction(6), Fraction(9), Fraction(15, 2)])), BASE),
+    Law("measure_residuals, one of them twice", lambda m: m.ask(Residuals(batches=[X, Y, X], sigmas=[Fraction(6)] * 3)), BASE),
     Law("select", _select_apart, EVEN, relations=(REPLACE,), tight_at=NEAR),
     Law("select, signed", _select(FINE, signed=True), EVEN, relations=(REPLACE,), tight_at=NEAR),
     Law("select, private n", _select(FINE, signed=True), EVEN, relations=(ADD,), tight=0.2, tight_at=NEAR, needs_total=True),
@@ -331,7 +331,7 @@ class Slots:
 
     subject: str
     rows: np.ndarray
-    parts: tuple[QueryClass, ...]
+    batches: tuple[QueryClass, ...]
     shares: tuple[np.ndarray, ...]
     drawn: tuple[Choice, ...]
     settings: dict[str, Any]
@@ -349,7 +349,7 @@ def resample_law(slots: Slots) -> Row:
             hits = [i % 2 == 0 for i in range(len(held))]
             held = meter.ask(
                 Resample(
-                    parts=slots.parts,
+                    batches=slots.batches,
                     shares=slots.shares,
                     drawn=held,
                     satisfied=hits,
@@ -358,7 +358,8 @@ def resample_law(slots: Slots) -> Row:
             )
             found.append(
                 tuple(
-                    (slots.parts.index(choice.part), choice.index, choice.sign) for choice in held
+                    (slots.batches.index(choice.batch), choice.index, choice.sign)
+                    for choice in held
                 )
             )
         charged.append(total_cost(meter.events))

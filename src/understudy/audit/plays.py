@@ -117,7 +117,9 @@ def release(
     codes = played.model.rows(watched.rows, rng)
     watched.ask(
         Certify(
-            parts=list(workload), answers=Answers(workload, codes).counts, released_rows=len(codes)
+            batches=list(workload),
+            answers=Answers(workload, codes).counts,
+            released_rows=len(codes),
         )
     )
     return Released(played, codes), watched

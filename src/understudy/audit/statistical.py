@@ -208,19 +208,19 @@ class Verb:
 def _gaps(m: Meter, rho: Fraction, many: int) -> list[int]:
     return [
         int(found.counts[0] - found.counts[1])
-        for found in m.ask(Measure(parts=[X] * many, rho=rho * many))
+        for found in m.ask(Measure(batches=[X] * many, rho=rho * many))
     ]
 
 
 def _both_gaps(m: Meter, rho: Fraction, many: int) -> list[int]:
-    found = m.ask(Measure(parts=[X, Y] * many, rho=rho * many))
+    found = m.ask(Measure(batches=[X, Y] * many, rho=rho * many))
     return [
         sum(int(f.counts[0] - f.counts[1]) for f in found[i : i + 2]) for i in range(0, 2 * many, 2)
     ]
 
 
 def _firsts(m: Meter, rho: Fraction, many: int) -> list[int]:
-    return [int(found.counts[0]) for found in m.ask(Measure(parts=[X] * many, rho=rho * many))]
+    return [int(found.counts[0]) for found in m.ask(Measure(batches=[X] * many, rho=rho * many))]
 
 
 def _kept(m: Meter, rho: Fraction, many: int) -> list[int]:
@@ -231,14 +231,14 @@ def _kept(m: Meter, rho: Fraction, many: int) -> list[int]:
             if len(f.counts) and f.keys is not None and f.keys[0] == 0
             else int(f.threshold or 0)
         )
-        for f in m.ask(Measure(parts=[BOTH] * many, rho=rho * many, sparse=True, kept=1))
+        for f in m.ask(Measure(batches=[BOTH] * many, rho=rho * many, sparse=True, kept=1))
     ]
 
 
 def _residuals(m: Meter, rho: Fraction, many: int) -> list[int]:
     price = joint_l2([X, Y], [Fraction(8), Fraction(8)], m.neighbours) / 2
     sigma = Fraction(math.ceil(8 * math.sqrt(price / rho) * 16) + 1, 16)
-    found = m.ask(Residuals(parts=[X, Y] * many, sigmas=[sigma] * (2 * many)))
+    found = m.ask(Residuals(batches=[X, Y] * many, sigmas=[sigma] * (2 * many)))
     return [int(found[i].counts[0] + found[i + 1].counts[0]) for i in range(0, 2 * many, 2)]
 
 
@@ -246,24 +246,26 @@ def _told_apart(m: Meter, rho: Fraction, many: int) -> list[int]:
     """Its own terms say what this costs, which is a curve: about rho."""
     sigma = Fraction(math.ceil(32 / math.sqrt(rho)), 32)
     values = m.ask(
-        Discriminate(parts=[X], made=np.array([[0, 0], [1, 0]]), weight=10, ridge=40, sigma=sigma)
+        Discriminate(batches=[X], made=np.array([[0, 0], [1, 0]]), weight=10, ridge=40, sigma=sigma)
     ).values
     return [int(values[0] - values[1])]
 
 
 def _choices(
-    parts: list[Any], shares: list[np.ndarray], **how: Any
+    batches: list[Any], shares: list[np.ndarray], **how: Any
 ) -> Callable[[Meter, Fraction, int], list[int]]:
     """A number for each candidate."""
     return lambda m, rho, many: [
-        choice.sign * (10 * choice.part.columns[0] + choice.index + 1)
-        for choice in m.ask(Select(parts=parts, shares=shares, rho=rho * many, draws=many, **how))
+        choice.sign * (10 * choice.batch.columns[0] + choice.index + 1)
+        for choice in m.ask(
+            Select(batches=batches, shares=shares, rho=rho * many, draws=many, **how)
+        )
     ]
 
 
 def _distinct(m: Meter, rho: Fraction, many: int) -> list[int]:
     one, two = m.ask(
-        Select(parts=[X], shares=[HALVES], rho=rho, signed=True, draws=2, distinct=True)
+        Select(batches=[X], shares=[HALVES], rho=rho, signed=True, draws=2, distinct=True)
     )
     return [one.sign * (one.index + 1) + 10 * two.sign * (two.index + 1)]
 
@@ -272,7 +274,7 @@ def _marginals(score: MarginalScore) -> Callable[[Meter, Fraction, int], list[in
     answers = [Counts(2, np.array([10, 10])), Counts(2, np.array([12, 8]))]
     return lambda m, rho, many: m.ask(
         SelectMarginal(
-            parts=[X, Y], answers=answers, answer_rows=20, rho=rho * many, draws=many, score=score
+            batches=[X, Y], answers=answers, answer_rows=20, rho=rho * many, draws=many, score=score
         )
     )
 
@@ -327,7 +329,7 @@ VERBS: tuple[Verb, ...] = (
         "certify",
         lambda m, r, _: [
             m.ask(
-                Certify(parts=[X], answers=[Counts(2, np.array([20, 0]))], released_rows=20)
+                Certify(batches=[X], answers=[Counts(2, np.array([20, 0]))], released_rows=20)
             ).noisy_largest_error
         ],
         ALL[:2],

@@ -25,14 +25,14 @@ class Answers(Mapping[Any, np.ndarray]):
     def __init__(self, workload: Workload, codes: np.ndarray) -> None:
         self.workload, self.rows = workload, len(codes)
         table = CodedRows(codes, workload.schema.shape)
-        self.counts: list[Counts] = [part.counts(table) for part in workload]
+        self.counts: list[Counts] = [batch.counts(table) for batch in workload]
 
     @cached_property
     def _by_name(self) -> dict[tuple[str, ...], int]:
         return {
             table.names(self.workload.schema): i
-            for i, part in enumerate(self.workload)
-            if (table := part.as_table()) is not None
+            for i, batch in enumerate(self.workload)
+            if (table := batch.as_table()) is not None
         }
 
     def __getitem__(self, key: Any) -> np.ndarray:
@@ -56,7 +56,7 @@ class Answers(Mapping[Any, np.ndarray]):
             if names not in self._by_name:
                 return self._turned(names)
             at = self._by_name[names]
-        table = self.workload.parts[at].as_table()
+        table = self.workload.batches[at].as_table()
         shares: np.ndarray = self.counts[at].dense() / self.rows
         return shares if table is None else shares.reshape(table.shape)
 
@@ -85,8 +85,8 @@ class Answers(Mapping[Any, np.ndarray]):
         )
 
     def __iter__(self) -> Iterator[Any]:
-        for i, part in enumerate(self.workload):
-            table = part.as_table()
+        for i, batch in enumerate(self.workload):
+            table = batch.as_table()
             yield i if table is None else table.names(self.workload.schema)
 
     def __len__(self) -> int:
@@ -113,9 +113,9 @@ class Answers(Mapping[Any, np.ndarray]):
     def to_arrow(self) -> pa.Table:
         """Every answer that is not zero, with the query in words."""
         found = self.occupied()
-        parts, schema = self.workload.parts, self.workload.schema
+        batches, schema = self.workload.batches, self.workload.schema
         pairs = zip(found["batch"].to_pylist(), found["query"].to_pylist(), strict=True)
-        words = [parts[batch].describe(schema, query) for batch, query in pairs]
+        words = [batches[batch].describe(schema, query) for batch, query in pairs]
         return pa.table({"query": words, "share": found["share"]})
 
     def to_pandas(self) -> Any:

@@ -40,7 +40,8 @@ def versions_of(*packages: str) -> dict[str, str]:
 def plain(value: Any) -> Any:
     """A value, or a dataclass of values, as JSON has it; nothing in it is shared with the value.
 
-    Rationals become "p/q". A field that has a default is written only where it says otherwise.
+    Rationals become "p/q". A field that has a default is written only where it says otherwise, and
+    one with a ``key`` among its metadata under that: a bundle keeps the word it began with.
     """
     if isinstance(value, ev.Event):
         return ev.to_dict(value)
@@ -53,7 +54,7 @@ def plain(value: Any) -> Any:
     if is_dataclass(value):
         named = ((field, getattr(value, field.name)) for field in fields(value))
         return {
-            field.name: plain(one)
+            field.metadata.get("key", field.name): plain(one)
             for field, one in named
             if field.default is MISSING or one != field.default
         }

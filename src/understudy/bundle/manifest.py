@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, final
@@ -129,14 +129,14 @@ class MeasurementFacts:
     """What a measurement was; its noisy counts have a file of their own.
 
     Attributes:
-        part: its queries, as their class writes them.
+        batch: its queries, as their class writes them.
         sigma: of its noise.
         residual: whether it is one of residuals.
         threshold: of a wide marginal, above which counts were kept; None if all were.
         kept: how many were, if there is a threshold.
     """
 
-    part: Mapping[str, Any]
+    batch: Mapping[str, Any] = field(metadata={"key": "part"})
     sigma: Fraction
     residual: bool = False
     threshold: int | None = None
@@ -144,13 +144,13 @@ class MeasurementFacts:
 
     @classmethod
     def of(cls, measurement: Measurement | Residual, schema: Schema) -> MeasurementFacts:
-        part, sigma = measurement.part.to_dict(schema), measurement.sigma
+        batch, sigma = measurement.batch.to_dict(schema), measurement.sigma
         if isinstance(measurement, Residual):
-            return cls(part=part, sigma=sigma, residual=True)
+            return cls(batch=batch, sigma=sigma, residual=True)
         if measurement.keys is None:
-            return cls(part=part, sigma=sigma)
+            return cls(batch=batch, sigma=sigma)
         return cls(
-            part=part, sigma=sigma, threshold=measurement.threshold, kept=len(measurement.counts)
+            batch=batch, sigma=sigma, threshold=measurement.threshold, kept=len(measurement.counts)
         )
 
 
@@ -366,15 +366,15 @@ def _spent(said: Entries) -> Spent:
 
 
 def _measurement(said: Entries) -> MeasurementFacts:
-    part, sigma = said.one("part", dict, "an object"), said.rational("sigma")
+    batch, sigma = said.one("part", dict, "an object"), said.rational("sigma")
     if "residual" in said:
         if not said.one("residual", bool, "true"):
             raise Malformed(f"its entry {said.name_of('residual')} is not true")
-        return MeasurementFacts(part=part, sigma=sigma, residual=True)
+        return MeasurementFacts(batch=batch, sigma=sigma, residual=True)
     if "threshold" not in said:
-        return MeasurementFacts(part=part, sigma=sigma)
+        return MeasurementFacts(batch=batch, sigma=sigma)
     return MeasurementFacts(
-        part=part, sigma=sigma, threshold=said.whole("threshold"), kept=said.whole("kept")
+        batch=batch, sigma=sigma, threshold=said.whole("threshold"), kept=said.whole("kept")
     )
 
 

@@ -53,7 +53,7 @@ def noisy_tables(release: Release) -> Tables:
     residuals = [m for m in release.measurements if isinstance(m, Residual)]
     if residuals:
         rows = release.facts.rows
-        columns = {p for r in residuals for p in r.part.positions}
+        columns = {p for r in residuals for p in r.batch.positions}
         singles = [
             Marginal.of(release.schema, [name])
             for p, name in enumerate(release.schema.names)
@@ -65,17 +65,17 @@ def noisy_tables(release: Release) -> Tables:
         for estimate in reconstruct(
             residuals, tables, total=rows.count, total_sigma=float(rows.sigma)
         ):
-            found[estimate.part.positions] = estimate
+            found[estimate.batch.positions] = estimate
     for m in release.measurements:
         if isinstance(m, Measurement) and m.keys is None:
-            whole = m.part.as_table()
+            whole = m.batch.as_table()
             if whole is not None and whole.positions:
                 found[whole.positions] = m
     return found
 
 
-def released_shares(release: Release, part: Marginal) -> np.ndarray:
-    return part.counts(CodedRows(release.codes, release.schema.shape)).dense() / len(release.codes)
+def released_shares(release: Release, batch: Marginal) -> np.ndarray:
+    return batch.counts(CodedRows(release.codes, release.schema.shape)).dense() / len(release.codes)
 
 
 def single_columns(release: Release, measured: Tables) -> list[Single]:
@@ -83,7 +83,7 @@ def single_columns(release: Release, measured: Tables) -> list[Single]:
     best: dict[int, tuple[float, Measurement | Estimate]] = {}
     for positions, table in measured.items():
         for position in positions:
-            noise = float(table.sigma) * (table.part.size / release.schema.shape[position]) ** 0.5
+            noise = float(table.sigma) * (table.batch.size / release.schema.shape[position]) ** 0.5
             if position not in best or noise < best[position][0]:
                 best[position] = noise, table
     covered = {
@@ -101,9 +101,9 @@ def _covered(release: Release) -> dict[int, int]:
     a value.
     """
     found: dict[int, int] = {}
-    for part in release.workload.marginals:
-        for position, size in zip(part.positions, part.shape, strict=True):
-            found[position] = min(found.get(position, part.size), part.size // size)
+    for batch in release.workload.marginals:
+        for position, size in zip(batch.positions, batch.shape, strict=True):
+            found[position] = min(found.get(position, batch.size), batch.size // size)
     return found
 
 
@@ -111,10 +111,10 @@ def _from_table(
     release: Release, position: int, noise: float, table: Measurement | Estimate
 ) -> Single:
     """A measured table, added up over its other columns."""
-    part, rows = table.part.as_table(), release.certificate.rows
-    assert part is not None
-    others = tuple(axis for axis, p in enumerate(part.positions) if p != position)
-    shares = table.counts.reshape(part.shape).sum(axis=others) / rows
+    batch, rows = table.batch.as_table(), release.certificate.rows
+    assert batch is not None
+    others = tuple(axis for axis, p in enumerate(batch.positions) if p != position)
+    shares = table.counts.reshape(batch.shape).sum(axis=others) / rows
     return Single(position, shares, noise / rows, SIGMAS * release.certificate.rows_sigma / rows)
 
 

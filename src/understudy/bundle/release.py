@@ -39,7 +39,7 @@ from understudy.game.fitting.mixture import Mixture
 from understudy.privacy import Certificate, Measurement, Residual
 from understudy.privacy.noise.samplers import secure_seed
 from understudy.queries.condition import Condition
-from understudy.queries.workload import Workload, part_from_dict
+from understudy.queries.workload import Workload, batch_from_dict
 from understudy.runtime.paths import as_path
 from understudy.schema import Schema
 
@@ -187,10 +187,10 @@ class Release:
             )
         drawn = CodedRows(codes.astype(np.int32, copy=False), self.schema.shape)
         gaps = (
-            np.abs(part.counts(drawn).dense() / len(codes) - own.dense() / len(self.codes)).max(
+            np.abs(batch.counts(drawn).dense() / len(codes) - own.dense() / len(self.codes)).max(
                 initial=0.0
             )
-            for part, own in zip(self.workload, self.answers().counts, strict=True)
+            for batch, own in zip(self.workload, self.answers().counts, strict=True)
         )
         return min(1.0, self.certificate.alpha + max(map(float, gaps)))
 
@@ -237,7 +237,7 @@ class Release:
     def _doubts(self, condition: Condition, share: float) -> str | None:
         """Why a condition is beyond what the certificate speaks of, if it is."""
         asked = {column for box in condition.boxes for column in box}
-        if not any(asked <= set(part.columns) for part in self.workload.marginals):
+        if not any(asked <= set(batch.columns) for batch in self.workload.marginals):
             return (
                 "No marginal of the workload holds all columns of the condition: how they go"
                 " together is the model's guess."
@@ -430,17 +430,17 @@ def _measurements(
     counts, queries, start = table["count"].to_numpy(), table["query"].to_numpy(), 0
     found: list[Measurement | Residual] = []
     for what in described:
-        part = part_from_dict(dict(what.part), schema)
-        rows = slice(start, start + (part.size if what.kept is None else what.kept))
+        batch = batch_from_dict(dict(what.batch), schema)
+        rows = slice(start, start + (batch.size if what.kept is None else what.kept))
         start = rows.stop
         if what.residual:
-            whole = part.as_table()
+            whole = batch.as_table()
             if what.kept is not None or whole is None:
                 raise ValueError("only whole marginals have residuals")
             found.append(Residual(whole, counts[rows], what.sigma))
         else:
             keys = None if what.kept is None else queries[rows]
-            found.append(Measurement(part, counts[rows], what.sigma, keys, what.threshold))
+            found.append(Measurement(batch, counts[rows], what.sigma, keys, what.threshold))
     if (
         not table.equals(_measured(found))
         or start != table.num_rows
@@ -460,11 +460,11 @@ def _is_sound(measurement: Measurement | Residual) -> bool:
     if keys.dtype != np.int64:
         return False
     if (
-        measurement.part.as_table() is None
+        measurement.batch.as_table() is None
         or not isinstance(least, int)
         or isinstance(least, bool)
         or least < 0
     ):
         return False
-    inside = not len(keys) or (keys[0] >= 0 and keys[-1] < measurement.part.size)
+    inside = not len(keys) or (keys[0] >= 0 and keys[-1] < measurement.batch.size)
     return bool(inside and np.all(keys[1:] > keys[:-1]) and np.all(measurement.counts > least))

@@ -342,32 +342,32 @@ def small_groups(release: Release) -> tuple[Group, ...]:
     """
     if release.certificate.alpha >= 1 or release.schema.pairs is not None:
         return ()
-    asked = sorted({position for part in release.workload for position in part.columns})
+    asked = sorted({position for batch in release.workload for position in batch.columns})
     found = _below(
         release, [Marginal((position,), (release.schema.shape[position],)) for position in asked]
     )
     if not found:
         wider = sorted(
-            (part for part in release.workload.marginals if len(part.positions) > 1),
-            key=lambda part: part.size,
+            (batch for batch in release.workload.marginals if len(batch.positions) > 1),
+            key=lambda batch: batch.size,
         )
         found = _below(release, wider[:MOST_SEARCHED])
     return tuple(sorted(found, key=lambda group: (-group.people, group.words)))
 
 
-def _below(release: Release, parts: Sequence[Marginal]) -> list[Group]:
+def _below(release: Release, batches: Sequence[Marginal]) -> list[Group]:
     found, each = [], release.certificate.rows / len(release.codes)
     counted = CodedRows(release.codes, release.schema.shape).count(
-        [part.positions for part in parts]
+        [batch.positions for batch in batches]
     )
-    for part, counts in zip(parts, counted, strict=True):
+    for batch, counts in zip(batches, counted, strict=True):
         for at in np.flatnonzero(
             (counts.values > 0) & (counts.values * each < release.certificate.people)
         ):
             cell = int(at if counts.keys is None else counts.keys[at])
             found.append(
                 Group(
-                    part.describe(release.schema, cell),
+                    batch.describe(release.schema, cell),
                     max(1, round(float(counts.values[at]) * each)),
                 )
             )

@@ -344,17 +344,17 @@ def _common_items(release: Release, measured: Tables) -> Plot:
 def _pairs(release: Release, measured: Tables) -> tuple[list[Pair], int]:
     """Measured 2-way tables first; without any, some pairs of the workload, released values only."""
     rows = release.facts.rows.count
-    whole = [part for m in measured.values() if (part := m.part.as_table()) is not None]
-    chosen = [part for part in whole if len(part.positions) == 2]
+    whole = [batch for m in measured.values() if (batch := m.batch.as_table()) is not None]
+    chosen = [batch for batch in whole if len(batch.positions) == 2]
     if not chosen:
-        chosen = [part for part in release.workload.marginals if len(part.positions) == 2]
-    small = [part for part in chosen if part.size <= 900]
+        chosen = [batch for batch in release.workload.marginals if len(batch.positions) == 2]
+    small = [batch for batch in chosen if batch.size <= 900]
     pairs = []
-    for part in small[:MOST_PAIRS]:
-        found = measured.get(part.positions)
-        down, across = (release.schema.columns[p] for p in part.positions)
-        table = released_shares(release, part).reshape(part.shape)
-        noisy = (found.counts / rows).reshape(part.shape) if found is not None else None
+    for batch in small[:MOST_PAIRS]:
+        found = measured.get(batch.positions)
+        down, across = (release.schema.columns[p] for p in batch.positions)
+        table = released_shares(release, batch).reshape(batch.shape)
+        noisy = (found.counts / rows).reshape(batch.shape) if found is not None else None
         top = float(max(table.max(), noisy.max() if noisy is not None else 0, 1e-9))
         pairs.append(
             Pair(
@@ -372,27 +372,31 @@ def _scatter(release: Release, measured: Tables) -> Scatter | None:
         m for m in release.measurements if isinstance(m, Measurement)
     ]
     noisy += [m for m in measured.values() if isinstance(m, Estimate)]
-    tables = [m for m in noisy if m.part.as_table() is not None and len(m.part.columns) >= 2][
+    tables = [m for m in noisy if m.batch.as_table() is not None and len(m.batch.columns) >= 2][
         :MOST_POINTS
     ]
     if not tables:
         return None
     points, total = [], 0
     for measurement in tables:
-        part = measurement.part
+        batch = measurement.batch
         found = measurement.counts / rows
         keys = measurement.keys if isinstance(measurement, Measurement) else None
         # cells below a threshold are not shown
-        cells = np.arange(part.size) if keys is None else keys
-        shares = part.counts(CodedRows(release.codes, release.schema.shape)).at(cells) / len(
+        cells = np.arange(batch.size) if keys is None else keys
+        shares = batch.counts(CodedRows(release.codes, release.schema.shape)).at(cells) / len(
             release.codes
         )
-        total += part.size
+        total += batch.size
         for at in np.argsort(-np.maximum(shares, found), kind="stable")[
             : MOST_POINTS // len(tables)
         ]:
             points.append(
-                (float(found[at]), float(shares[at]), part.describe(release.schema, int(cells[at])))
+                (
+                    float(found[at]),
+                    float(shares[at]),
+                    batch.describe(release.schema, int(cells[at])),
+                )
             )
     if not points:
         return None

@@ -53,9 +53,9 @@ class Need:
             if schema.pairs is None
             else 0
         )
-        answers = sum(min(part.size, rows) for part in work)
+        answers = sum(min(batch.size, rows) for batch in work)
         counts = sum(
-            part.size if part.size <= DENSE_CELLS else 2 * min(part.size, rows) for part in work
+            batch.size if batch.size <= DENSE_CELLS else 2 * min(batch.size, rows) for batch in work
         )
         described = SMALLEST + BATCH_BYTES * len(work) + ANSWER_BYTES * answers + 4 * model_numbers
         # codes twice, because rows are shuffled, and values inside bins

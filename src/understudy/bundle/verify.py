@@ -204,7 +204,7 @@ def _rows_are_as_released(release: Release, rows: RowsFacts) -> bool:
     same = (
         not rows.public and rows.sigma == total.sigma and rows.count == max(1, int(total.counts[0]))
     )
-    return same and total.part == Marginal((), ())
+    return same and total.batch == Marginal((), ())
 
 
 def _adds_up(release: Release, measurement: Measurement) -> bool:
@@ -213,10 +213,10 @@ def _adds_up(release: Release, measurement: Measurement) -> bool:
     """
     rows, rows_sigma = release.facts.rows.count, float(release.facts.rows.sigma)
     if measurement.threshold is not None:
-        empty = measurement.part.size * tail(measurement.sigma, measurement.threshold)
+        empty = measurement.batch.size * tail(measurement.sigma, measurement.threshold)
         return len(measurement.counts) <= rows + 8 * rows_sigma + empty + 8 * empty**0.5 + 8
     off = abs(int(measurement.counts.sum()) - rows)
-    return off <= 8 * (rows_sigma + float(measurement.sigma) * measurement.part.size**0.5) + 1
+    return off <= 8 * (rows_sigma + float(measurement.sigma) * measurement.batch.size**0.5) + 1
 
 
 def _noise(release: Release) -> tuple[bool, str]:
@@ -240,11 +240,11 @@ def _noise(release: Release) -> tuple[bool, str]:
     for measurement in release.measurements:
         if isinstance(measurement, Residual):
             continue
-        wanted = (measurement.sigma**2, measurement.part.l2_squared(neighbours))
+        wanted = (measurement.sigma**2, measurement.batch.l2_squared(neighbours))
         if wanted not in gaussians:
             return False, "a measurement has no matching charge"
         gaussians.remove(wanted)
-        if measurement.part.as_table() is not None and not _adds_up(release, measurement):
+        if measurement.batch.as_table() is not None and not _adds_up(release, measurement):
             return False, "a measured table does not add up to the number of rows"
     if not _residuals_are_as_charged(release, neighbours):
         return False, "the residuals are not those that were charged"
@@ -263,18 +263,18 @@ def _model(release: Release) -> tuple[bool, str]:
     if release.model is None:
         return True, NOTHING
     model, rows = release.model, CodedRows(release.codes, release.schema.shape)
-    asked = [part for part in release.workload if model.answers(part)]
+    asked = [batch for batch in release.workload if model.answers(batch)]
     # The model need not know every class of queries; of what it cannot answer it still has the
     # columns.
     asked += one_way(release.schema) if len(asked) < len(release.workload) else []
-    reach = math.sqrt(math.log(2e9 * sum(part.size for part in asked)) / (2 * len(release.codes)))
+    reach = math.sqrt(math.log(2e9 * sum(batch.size for batch in asked)) / (2 * len(release.codes)))
     gap = max(
         float(
-            np.abs(part.counts(rows).dense() / len(release.codes) - model.shares(part)).max(
+            np.abs(batch.counts(rows).dense() / len(release.codes) - model.shares(batch)).max(
                 initial=0
             )
         )
-        for part in asked
+        for batch in asked
     )
     return gap <= reach, f"{release.model.chances.rows:,} relaxed rows, answers differ by {gap:.2g}"
 
@@ -314,13 +314,13 @@ def _residuals_are_as_charged(release: Release, neighbours: Neighbours) -> bool:
             residuals = residuals[len(event.sigmas_squared) :]
             if (
                 not these
-                or joint_event([r.part for r in these], [r.sigma for r in these], neighbours)
+                or joint_event([r.batch for r in these], [r.sigma for r in these], neighbours)
                 != event
             ):
                 return False
             if any(
-                r.part.positions
-                and abs(int(r.counts.sum())) > 8 * float(r.sigma) * r.part.size**0.5 + 1
+                r.batch.positions
+                and abs(int(r.counts.sum())) > 8 * float(r.sigma) * r.batch.size**0.5 + 1
                 for r in these
             ):
                 return False

@@ -28,7 +28,7 @@ Finding = Choice | Discriminator | Measurement | Residual
 class Model(Protocol):
     """A proposal: something that answers queries and can be turned into rows."""
 
-    def shares(self, part: QueryClass) -> np.ndarray:
+    def shares(self, batch: QueryClass) -> np.ndarray:
         """The share of rows that satisfies each query of a batch."""
         ...
 
@@ -97,12 +97,12 @@ def in_words(findings: Sequence[Finding], schema: Schema) -> str:
     """What a round found, for those who watch; a finding is a released value."""
     last = findings[-1]
     if isinstance(last, Choice):
-        said = f"chosen: {'' if last.sign > 0 else 'not '}{last.part.describe(schema, last.index)}"
+        said = f"chosen: {'' if last.sign > 0 else 'not '}{last.batch.describe(schema, last.index)}"
     elif isinstance(last, Discriminator):
         said = f"a discriminator of {len(last.values):,} cells"
     else:
         said = (
             "measured:"
-            f" {', '.join(schema.names[c] for c in last.part.columns[:MOST_NAMED]) or 'all rows'}"
+            f" {', '.join(schema.names[c] for c in last.batch.columns[:MOST_NAMED]) or 'all rows'}"
         )
     return said if len(findings) == 1 else f"{said}, and {len(findings) - 1:,} more"

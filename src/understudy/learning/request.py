@@ -119,8 +119,8 @@ class LearnRequest:
     def _check(self) -> None:
         """Raise unless the method can be carried out, whatever the number of rows."""
         check_task(self.task, self.rules, self.schema.shape)
-        for part in (self.for_rule, *([self.for_report] if self.for_report else [])):
-            checked_epsilon(part)
+        for batch in (self.for_rule, *([self.for_report] if self.for_report else [])):
+            checked_epsilon(batch)
         if self.method is not Method.EXPONENTIAL:
             self.certifier.check(self.rules)
             perturbation(self.task, self.rules, self.for_rule, self.noise_on)

@@ -101,7 +101,7 @@ class Arp(Mechanism):
         if self.adaptive not in (None, True, False):
             raise ParameterError("arp needs adaptive to be true or false.")
         check_width(self.name, brief.schema)
-        widths = [len(columns) for part in brief.workload for columns in part.column_sets()]
+        widths = [len(columns) for batch in brief.workload for columns in batch.column_sets()]
         if len(widths) > MOST_TABLES or sum(map(_below, widths)) > MOST_BELOW:
             raise NotSupported(
                 "arp measures a table for each set of columns that is asked about, at most"
@@ -149,7 +149,7 @@ class Arp(Mechanism):
     ) -> Played:
         schema, plan = decision.brief.schema, decision.plan
         tables, shares, adaptive = plan.tables, plan.shares, plan.adaptive
-        weights = [_weight(part) for part in tables.ones]
+        weights = [_weight(batch) for batch in tables.ones]
         steps: list[QueryPlayer] = [
             MeasureAll(meter, tables.ones, rho=shares.first, weights=weights)
         ]
@@ -179,7 +179,7 @@ class Arp(Mechanism):
         """
         if self.adaptive is not None or not tables.candidates:
             return bool(self.adaptive) and bool(tables.candidates)
-        if not tables.own or sum(part.size for part in tables.own) > AT_ONCE_CELLS:
+        if not tables.own or sum(batch.size for batch in tables.own) > AT_ONCE_CELLS:
             # with no table small enough to be measured at once, only their sub-marginals are left
             # to spend on
             return True
@@ -190,11 +190,11 @@ class Arp(Mechanism):
         self, brief: Brief, tables: Tables, sigma: float, adaptive: bool, people: int
     ) -> Outlook:
         counted, ones = tables.candidates if adaptive else tables.own, tables.ones
-        cells = sum(_held(part, people) for part in counted)
+        cells = sum(_held(batch, people) for batch in counted)
         # of the candidates, as many as there are rounds
         typical = self.rounds / len(counted) if adaptive else 1.0
-        dense = [part for part in counted if part.size <= DENSE_CELLS]
-        widest = max((len(part.shape) for part in counted), default=1)
+        dense = [batch for batch in counted if batch.size <= DENSE_CELLS]
+        widest = max((len(batch.shape) for batch in counted), default=1)
         # A round moves the columns of its table only, once for each width below it; on average half
         # of the tables are there.
         moved = self.rounds * SWEEPS_IN_ROUNDS * widest * widest / len(brief.schema) / 2
@@ -202,7 +202,7 @@ class Arp(Mechanism):
             sigma=sigma,
             tables=len(counted) + len(ones),
             cells=cells,
-            drawn=sum(part.size for part in ones) + round(typical * cells),
+            drawn=sum(batch.size for batch in ones) + round(typical * cells),
             rounds=self.rounds if adaptive else 0,
             sweep=seconds_a_row(with_sums(dense)) * min(typical, 1.0) + seconds_a_row(ones),
             sweeps=moved if adaptive else refits(counted, SWEEPS_AT_ONCE),
@@ -224,7 +224,7 @@ class Arp(Mechanism):
     def _sigma(self, tables: Tables, rho: Fraction, adaptive: bool) -> float:
         """Noise of one measured count, in people."""
         rest = float(rho * (1 - self._first(adaptive)))
-        moved = [part.l2_squared(tables.neighbours) for part in tables.own or tables.ones]
+        moved = [batch.l2_squared(tables.neighbours) for batch in tables.own or tables.ones]
         if adaptive:
             selecting = float(1 - Fraction(self.selecting))
             return math.sqrt(moved[0] * self.rounds / (2 * rest * selecting))
@@ -258,7 +258,7 @@ class Tables:
 
     @property
     def pairs_only(self) -> bool:
-        return all(len(part.positions) <= 2 for part in self.own)
+        return all(len(batch.positions) <= 2 for batch in self.own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,9 +296,9 @@ def own_tables(brief: Brief) -> list[Marginal]:
     queries; widest left out.
     """
     found: dict[Marginal, None] = {}
-    for part in brief.workload:
-        own = part.as_table() is not None
-        for columns in part.column_sets():
+    for batch in brief.workload:
+        own = batch.as_table() is not None
+        for columns in batch.column_sets():
             table = _marginal(brief, columns)
             if len(columns) > 1 and (table.size <= CANDIDATE_CELLS or own):
                 found[table] = None
@@ -312,10 +312,10 @@ def single_queries(brief: Brief) -> list[Symmetric]:
     columns, as far as these go.
     """
     found: list[Symmetric] = []
-    for part in brief.workload:
-        sets = part.column_sets()
+    for batch in brief.workload:
+        sets = batch.column_sets()
         wide = {columns for columns in sets if _marginal(brief, columns).size > CANDIDATE_CELLS}
-        asked = part.apart(wide)
+        asked = batch.apart(wide)
         found.extend([] if asked is None else [asked])
     return found
 
@@ -326,8 +326,8 @@ def closure(brief: Brief) -> list[Marginal]:
     """
     found = {
         columns: _marginal(brief, columns)
-        for part in brief.workload
-        for whole in part.column_sets()
+        for batch in brief.workload
+        for whole in batch.column_sets()
         for k in range(2, min(len(whole), CLOSURE) + 1)
         for columns in combinations(sorted(whole), k)
     }
@@ -349,9 +349,9 @@ def _marginal(brief: Brief, columns: frozenset[int] | set[int] | tuple[int, ...]
     return Marginal(positions, tuple(brief.schema.shape[p] for p in positions))
 
 
-def _held(part: Marginal, people: int) -> int:
+def _held(batch: Marginal, people: int) -> int:
     """How many counts of a table are kept: all cells, or only the occupied ones of a wide table."""
-    return part.size if part.size <= DENSE_CELLS else people
+    return batch.size if batch.size <= DENSE_CELLS else people
 
 
 def _weight(column: Marginal) -> int:

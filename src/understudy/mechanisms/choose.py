@@ -16,7 +16,7 @@ RULE = (
 
 def choose(brief: Brief) -> tuple[Mechanism, str]:
     """(a mechanism, why): depends on the schema and the workload, never on rows."""
-    if all(len(part.columns) < 2 for part in brief.workload):
+    if all(len(batch.columns) < 2 for batch in brief.workload):
         return (
             Independent(),
             "the workload asks about single columns only, and all of the budget goes to them",

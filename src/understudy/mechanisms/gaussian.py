@@ -49,13 +49,13 @@ class Gaussian(Mechanism):
 
     def decide(self, brief: Brief, means: Means) -> Decision:
         ones = one_way(brief.schema)
-        wider = [part for part in brief.workload if part not in ones]
+        wider = [batch for batch in brief.workload if batch not in ones]
         tables: list[QueryClass] = wider or list(ones)
         first = means.rho * Fraction(self.first) if wider else means.rho
         spent = means.rho - first if wider else means.rho
-        moved = sum(part.l2_squared(brief.neighbours) for part in tables)
+        moved = sum(batch.l2_squared(brief.neighbours) for batch in tables)
         sigma = math.sqrt(moved / (2 * float(spent)))
-        cells = sum(part.size for part in tables)
+        cells = sum(batch.size for batch in tables)
         outlook = Outlook(
             sigma=sigma,
             tables=len(tables),
@@ -63,7 +63,7 @@ class Gaussian(Mechanism):
             drawn=cells,
             rounds=0,
             sweep=seconds_a_row(
-                with_sums([table for part in tables if (table := part.as_table()) is not None])
+                with_sums([table for batch in tables if (table := batch.as_table()) is not None])
             ),
             sweeps=refits(tables, SWEEPS),
         )

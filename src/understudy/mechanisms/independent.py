@@ -37,7 +37,7 @@ class Independent(Mechanism):
 
     def decide(self, brief: Brief, means: Means) -> Decision:
         ones = one_way(brief.schema)
-        moved = sum(part.l2_squared(brief.neighbours) for part in ones)
+        moved = sum(batch.l2_squared(brief.neighbours) for batch in ones)
         return Decision.of(
             self,
             brief,

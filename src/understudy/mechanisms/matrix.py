@@ -61,13 +61,13 @@ class Matrix(Mechanism):
             )
         check_width(self.name, brief.schema)
         wanted = tables_for(brief.workload)
-        widest = max(part.size for part in wanted)
+        widest = max(batch.size for batch in wanted)
         if widest > DENSE_CELLS:
             raise NotSupported(
                 f"matrix measures whole marginals and one of this workload has {widest:,} cells (at"
                 f" most {DENSE_CELLS:,}); ask for fewer columns at a time or wider bins."
             )
-        cells = sum(part.size for part in closure(wanted))
+        cells = sum(batch.size for batch in closure(wanted))
         if cells > MOST_CELLS:
             raise NotSupported(
                 f"matrix would measure {cells:,} cells (at most {MOST_CELLS:,}); ask for fewer"
@@ -84,10 +84,10 @@ class Matrix(Mechanism):
             objective=self.objective,
             total_sigma=means.rows_sigma,
         )
-        cells, sigma = sum(part.size for part in made.parts), float(made.errors.max())
+        cells, sigma = sum(batch.size for batch in made.batches), float(made.errors.max())
         outlook = Outlook(
             sigma=sigma,
-            tables=len(made.parts),
+            tables=len(made.batches),
             cells=cells,
             drawn=cells,
             rounds=0,
@@ -98,8 +98,8 @@ class Matrix(Mechanism):
             self,
             brief,
             means,
-            how=f"{len(made.parts)} residuals measured at once",
-            numbers={"residuals": len(made.parts), "tables": len(wanted), "sigma": sigma},
+            how=f"{len(made.batches)} residuals measured at once",
+            numbers={"residuals": len(made.batches), "tables": len(wanted), "sigma": sigma},
             plan=made,
             outlook=outlook,
         )
@@ -122,14 +122,14 @@ def tables_for(workload: Workload) -> list[Marginal]:
     every single column.
     """
     shape = workload.schema.shape
-    sets = [part.columns for part in workload.marginals]
+    sets = [batch.columns for batch in workload.marginals]
     sets += [
-        part.around(i).columns
-        for part in workload
-        if part.as_table() is None
-        for i in range(part.size)
+        batch.around(i).columns
+        for batch in workload
+        if batch.as_table() is None
+        for i in range(batch.size)
     ]
-    sets += [part.columns for part in one_way(workload.schema)]
+    sets += [batch.columns for batch in one_way(workload.schema)]
     return [Marginal(columns, tuple(shape[c] for c in columns)) for columns in dict.fromkeys(sets)]
 
 
@@ -139,6 +139,6 @@ def fitted_to(wanted: Sequence[Marginal]) -> list[Marginal]:
 
     What cells that are each below their noise say together is in the small ones.
     """
-    small = [part for part in closure(wanted) if len(part.positions) <= SUMS_UP_TO]
+    small = [batch for batch in closure(wanted) if len(batch.positions) <= SUMS_UP_TO]
     # one cell is the number of rows, which is known
-    return [part for part in dict.fromkeys([*small, *wanted]) if part.size > 1]
+    return [batch for batch in dict.fromkeys([*small, *wanted]) if batch.size > 1]

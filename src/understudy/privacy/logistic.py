@@ -146,7 +146,7 @@ class Discriminator:
     cells in order, in units of 2^-46.
     """
 
-    parts: tuple[Marginal, ...] = field(repr=False)
+    batches: tuple[Marginal, ...] = field(repr=False)
     values: np.ndarray = field(repr=False)
     terms: Terms
 
@@ -182,19 +182,19 @@ def zcdp(moved: Fraction, bend: Fraction) -> Fraction:
         return shown_up(turn.ln() + s * (2 * pi_to(DIGITS)).sqrt() / 2 + s**2 / 2)
 
 
-def checked_parts(parts: Sequence[Marginal], shape: Sequence[int]) -> tuple[Marginal, ...]:
+def checked_parts(batches: Sequence[Marginal], shape: Sequence[int]) -> tuple[Marginal, ...]:
     """The marginals whose cells are looked at, copied, or a refusal in a sentence."""
-    parts = tuple(parts)
-    if not 0 < len(parts) <= MOST_MARGINALS or not all(
-        isinstance(part, Marginal) for part in parts
+    batches = tuple(batches)
+    if not 0 < len(batches) <= MOST_MARGINALS or not all(
+        isinstance(batch, Marginal) for batch in batches
     ):
         raise ParameterError(f"Sums over cells need from 1 to {MOST_MARGINALS:,} marginals.")
     try:
         # Plain whole numbers, read once: NumPy's would wrap in a product, and a subclass may not
         # say the same thing twice.
         named = [
-            (tuple(map(operator.index, part.positions)), tuple(map(operator.index, part.shape)))
-            for part in parts
+            (tuple(map(operator.index, batch.positions)), tuple(map(operator.index, batch.shape)))
+            for batch in batches
         ]
     except TypeError:
         raise ParameterError("The columns and sizes of a marginal are whole numbers.") from None
@@ -202,14 +202,14 @@ def checked_parts(parts: Sequence[Marginal], shape: Sequence[int]) -> tuple[Marg
         sizes != tuple(shape[p] for p in positions) for positions, sizes in named
     ):
         raise ParameterError("These marginals are written for another schema than the table's.")
-    parts = tuple(Marginal(positions, sizes) for positions, sizes in named)
-    cells = sum(part.size for part in parts)
+    batches = tuple(Marginal(positions, sizes) for positions, sizes in named)
+    cells = sum(batch.size for batch in batches)
     if cells > DENSE_CELLS:
         raise NotSupported(
             f"{cells:,} cells in all marginals together; at most {DENSE_CELLS:,} can be handled."
             " Use fewer, or wider bins."
         )
-    return parts
+    return batches
 
 
 def checked_terms(
@@ -276,7 +276,7 @@ def checked_rows(made: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 class Question:
     """One discriminator that is asked for: all public, and checked."""
 
-    parts: tuple[Marginal, ...]
+    batches: tuple[Marginal, ...]
     made: CodedRows
     weight: int
     terms: Terms
@@ -284,7 +284,7 @@ class Question:
     @classmethod
     def checked(
         cls,
-        parts: Sequence[Marginal],
+        batches: Sequence[Marginal],
         made: np.ndarray,
         shape: tuple[int, ...],
         *,
@@ -293,28 +293,28 @@ class Question:
         ridge: object,
         sigma: object,
     ) -> Question:
-        parts, codes = checked_parts(parts, shape), checked_rows(made, shape)
+        batches, codes = checked_parts(batches, shape), checked_rows(made, shape)
         if isinstance(weight, bool) or not isinstance(weight, int) or weight < 1:
             raise ParameterError("Made rows weigh a whole number of at least 1 each.")
-        cells = sum(part.size for part in parts)
+        cells = sum(batch.size for batch in batches)
         terms = checked_terms(
             rows=rows,
             made=weight * len(codes),
-            marginals=len(parts),
+            marginals=len(batches),
             cells=cells,
             ridge=ridge,
             sigma=sigma,
         )
-        return cls(parts, CodedRows(codes, shape), weight, terms)
+        return cls(batches, CodedRows(codes, shape), weight, terms)
 
     def answered(self, table: Verbs, b: np.ndarray) -> np.ndarray:
         """A theta whose slope is certified to be small; ``b`` is in units of 2^-30."""
         all_made = self.weight * np.concatenate(
-            [part.counts(self.made).dense() for part in self.parts]
+            [batch.counts(self.made).dense() for batch in self.batches]
         ).astype(np.int64)
 
         def slope(theta: np.ndarray) -> np.ndarray:
-            doubts = Doubts(self.parts, theta)
+            doubts = Doubts(self.batches, theta)
             rows = (all_made << FINE) - self.weight * self.made.scan(doubts) - table.scan(doubts)
             return rows + _scaled(theta, self.terms.ridge) + (b << (FINE - COARSE))
 
@@ -373,18 +373,20 @@ def _root_up(x: int) -> int:
     return math.isqrt(x - 1) + 1
 
 
-def places(parts: Sequence[Marginal], columns: Sequence[int]) -> tuple[np.ndarray, ...]:
-    """(first cell of each part; first entry of each part in the next two; columns in a block of
+def places(batches: Sequence[Marginal], columns: Sequence[int]) -> tuple[np.ndarray, ...]:
+    """(first cell of each batch; first entry of each batch in the next two; columns in a block of
     ``columns``; strides), flat.
     """
     at = {c: i for i, c in enumerate(columns)}
-    sizes = [math.prod(part.shape) for part in parts]
-    widths = [len(part.positions) for part in parts]
-    strides = [math.prod(part.shape[i + 1 :]) for part in parts for i in range(len(part.shape))]
+    sizes = [math.prod(batch.shape) for batch in batches]
+    widths = [len(batch.positions) for batch in batches]
+    strides = [
+        math.prod(batch.shape[i + 1 :]) for batch in batches for i in range(len(batch.shape))
+    ]
     return (
         np.cumsum([0, *sizes[:-1]]).astype(np.int64),
         np.cumsum([0, *widths]).astype(np.int64),
-        np.asarray([at[position] for part in parts for position in part.positions], np.int64),
+        np.asarray([at[position] for batch in batches for position in batch.positions], np.int64),
         np.asarray(strides, np.int64),
     )
 
@@ -398,7 +400,7 @@ class Doubts:
     True
     """
 
-    parts: tuple[Marginal, ...]
+    batches: tuple[Marginal, ...]
     theta: np.ndarray = field(repr=False)
 
     @property
@@ -407,11 +409,11 @@ class Doubts:
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
-        return tuple(sorted({position for part in self.parts for position in part.positions}))
+        return tuple(sorted({position for batch in self.batches for position in batch.positions}))
 
     @cached_property
     def _places(self) -> tuple[np.ndarray, ...]:
-        return places(self.parts, self.columns)
+        return places(self.batches, self.columns)
 
     def tally(self, block: np.ndarray) -> np.ndarray:
         """What the rows of a block add up to."""
@@ -430,7 +432,7 @@ def _doubts(
     levels: np.ndarray,
 ) -> np.ndarray:
     total, mine = np.zeros(len(theta), np.int64), np.empty(len(cells), np.int64)
-    far, part, spare = np.int64(FURTHEST) << GRID, GRID - STEP, FINE - LEVEL
+    far, batch, spare = np.int64(FURTHEST) << GRID, GRID - STEP, FINE - LEVEL
     for row in range(block.shape[0]):
         score = np.int64(0)
         for m in range(len(cells)):
@@ -440,12 +442,12 @@ def _doubts(
             mine[m] = cell
             score += theta[cell]
         inside = min(max(score, -far), far - 1) + far
-        at = inside >> part
-        between = inside & ((np.int64(1) << part) - 1)
+        at = inside >> batch
+        between = inside & ((np.int64(1) << batch) - 1)
         # A level falls by less than 2^9 to the next: times the 36 digits in between it fits with
         # room to spare.
         doubt = (levels[at] << spare) + (
-            ((levels[at + 1] - levels[at]) * between) >> (part - spare)
+            ((levels[at + 1] - levels[at]) * between) >> (batch - spare)
         )
         for m in range(len(cells)):
             total[mine[m]] += doubt

@@ -178,16 +178,16 @@ class Meter:
             own=self._own,
         )
 
-    def _own(self, part: QueryClass) -> QueryClass:
+    def _own(self, batch: QueryClass) -> QueryClass:
         """The room's own copy of a batch, made once: nobody hangs a method on it, or changes it
         after it was priced.
         """
-        if type(part) is Marginal:
-            return Marginal(part.positions, part.shape)
-        given, copy = self._owned.get(id(part), (None, None))
-        if given is not part or copy is None:
-            copy = let_in_batch(part, self._trusts)
-            self._owned[id(part)] = part, copy
+        if type(batch) is Marginal:
+            return Marginal(batch.positions, batch.shape)
+        given, copy = self._owned.get(id(batch), (None, None))
+        if given is not batch or copy is None:
+            copy = let_in_batch(batch, self._trusts)
+            self._owned[id(batch)] = batch, copy
         return copy
 
     def close(self) -> None:
@@ -199,13 +199,13 @@ class Meter:
     # ------------------------------------------------------------------ looking (after charging)
 
     def _look(self, reads: Sequence[Read]) -> list[Counts]:
-        source, parts = self._open_source(), [part for part, _ in reads]
+        source, batches = self._open_source(), [batch for batch, _ in reads]
         guarded(
             lambda: self._count(
-                source, list(dict.fromkeys(part for part in parts if part not in self._exact))
+                source, list(dict.fromkeys(batch for batch in batches if batch not in self._exact))
             )
         )
-        exact = [self._exact[part] for part in parts]
+        exact = [self._exact[batch] for batch in batches]
         # Noise for so many counts must never be stretched over more of them.
         if any(counts.cells != r.size for counts, r in zip(exact, reads, strict=True)) or not all(
             is_table(counts) for counts in exact
@@ -214,15 +214,15 @@ class Meter:
         return exact
 
     def _count(self, source: Blocks, unseen: Sequence[QueryClass]) -> None:
-        tables = [part for part in unseen if isinstance(part, Marginal)]
+        tables = [batch for batch in unseen if isinstance(batch, Marginal)]
         # all in one pass over the data
-        found = source.count([part.positions for part in tables]) if tables else []
+        found = source.count([batch.positions for batch in tables]) if tables else []
         # one at a time, so that the wide form of each table goes as soon as the narrow one is made
         while found:
             self._exact[tables.pop()] = compact(found.pop())
-        for part in unseen:
-            if part not in self._exact:
-                self._exact[part] = compact(type(part).counts(part, source))
+        for batch in unseen:
+            if batch not in self._exact:
+                self._exact[batch] = compact(type(batch).counts(batch, source))
 
     def _open_source(self) -> Blocks:
         if self._source is None:

@@ -28,7 +28,7 @@ LARGEST_PRODUCT = 2**61  # of two numbers of rows: twice it fits 64 bits
 class Choice:
     """A query that a private selection pointed at; ``sign`` is -1 when its negation was meant."""
 
-    part: QueryClass
+    batch: QueryClass
     index: int
     sign: int = 1
 
@@ -36,28 +36,28 @@ class Choice:
 class Read(NamedTuple):
     """A batch to be counted, and how many counts it was priced for."""
 
-    part: QueryClass
+    batch: QueryClass
     size: int
 
 
-def check_sizes(parts: Sequence[QueryClass]) -> None:
-    for part in parts:
-        if part.size > DENSE_CELLS:
+def check_sizes(batches: Sequence[QueryClass]) -> None:
+    for batch in batches:
+        if batch.size > DENSE_CELLS:
             raise NotSupported(
-                f"{name_of(part)} has {part.size:,} cells; at most {DENSE_CELLS:,} can be handled"
+                f"{name_of(batch)} has {batch.size:,} cells; at most {DENSE_CELLS:,} can be handled"
                 " whole. Use fewer columns or wider bins."
             )
 
 
-def check_measurable(parts: Sequence[QueryClass], sparse: bool) -> None:
-    check_sizes([part for part in parts if not isinstance(part, Marginal)])
-    for part in parts:
-        if part.size > LARGEST_TABLE:
+def check_measurable(batches: Sequence[QueryClass], sparse: bool) -> None:
+    check_sizes([batch for batch in batches if not isinstance(batch, Marginal)])
+    for batch in batches:
+        if batch.size > LARGEST_TABLE:
             raise NotSupported(
-                f"{name_of(part)} has {part.size:,} cells, more than can be numbered; use fewer"
+                f"{name_of(batch)} has {batch.size:,} cells, more than can be numbered; use fewer"
                 " columns or wider bins."
             )
-        if sparse and not isinstance(part, Marginal):
+        if sparse and not isinstance(batch, Marginal):
             raise ParameterError(
                 "Only marginals can be released above a threshold; measure other queries by"
                 " themselves."
@@ -65,7 +65,7 @@ def check_measurable(parts: Sequence[QueryClass], sparse: bool) -> None:
 
 
 def checked_shares(
-    parts: Sequence[QueryClass], given: Sequence[np.ndarray]
+    batches: Sequence[QueryClass], given: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, ...]:
     """A model's answers, copied: somebody may go on writing to them."""
     wrong = "Each batch of queries needs one answer per query."
@@ -74,9 +74,9 @@ def checked_shares(
     except (TypeError, ValueError):
         raise ParameterError(wrong) from None
     if (
-        not parts
-        or len(parts) != len(shares)
-        or any(share.shape != (part.size,) for part, share in zip(parts, shares, strict=True))
+        not batches
+        or len(batches) != len(shares)
+        or any(share.shape != (batch.size,) for batch, share in zip(batches, shares, strict=True))
     ):
         raise ParameterError(wrong)
     return shares
@@ -242,7 +242,7 @@ def choices_of(reads: Sequence[Read], candidates: np.ndarray) -> list[Choice]:
     negated, within = np.divmod(candidates, offsets[-1])
     at = np.searchsorted(offsets, within, side="right") - 1
     triples = zip(at.tolist(), (within - offsets[at]).tolist(), negated.tolist(), strict=True)
-    return [Choice(reads[i].part, index, -1 if negation else 1) for i, index, negation in triples]
+    return [Choice(reads[i].batch, index, -1 if negation else 1) for i, index, negation in triples]
 
 
 class Slot(NamedTuple):
@@ -257,10 +257,10 @@ class Slot(NamedTuple):
 def slots_of(
     reads: Sequence[Read], drawn: Sequence[Choice], satisfied: Sequence[bool]
 ) -> list[Slot]:
-    """Where each drawn query is; raises unless each is of these parts and has a yes or no."""
+    """Where each drawn query is; raises unless each is of these batches and has a yes or no."""
     # Read once: a sequence of the caller's own kind might not say the same thing twice.
     drawn, satisfied = tuple(drawn), tuple(satisfied)
-    where = {part: i for i, (part, _) in enumerate(reads)}
+    where = {batch: i for i, (batch, _) in enumerate(reads)}
     if (
         not drawn
         or len(drawn) != len(satisfied)
@@ -272,7 +272,7 @@ def slots_of(
         )
     slots = []
     for choice, hit in zip(drawn, satisfied, strict=True):
-        at = where.get(choice.part) if isinstance(choice, Choice) else None
+        at = where.get(choice.batch) if isinstance(choice, Choice) else None
         index = whole(choice.index, 0) if at is not None else None
         sound = at is not None and index is not None and choice.sign in (1, -1)
         if not sound or at is None or index is None or index >= reads[at].size:
@@ -281,11 +281,11 @@ def slots_of(
     return slots
 
 
-def name_of(part: QueryClass) -> str:
-    if isinstance(part, Marginal):
+def name_of(batch: QueryClass) -> str:
+    if isinstance(batch, Marginal):
         return (
-            f"marginal of columns {list(part.positions)}"
-            if part.positions
+            f"marginal of columns {list(batch.positions)}"
+            if batch.positions
             else "the number of rows"
         )
-    return f"{part.size:,} {part.kind} queries"
+    return f"{batch.size:,} {batch.kind} queries"

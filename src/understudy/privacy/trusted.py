@@ -64,18 +64,18 @@ def is_of(kind: type, rooms: tuple[str, ...]) -> bool:
     return vars(sys.modules.get(name, object)).get(kind.__name__) is kind
 
 
-def let_in_batch(part: QueryClass, also: tuple[type, ...] = ()) -> QueryClass:
+def let_in_batch(batch: QueryClass, also: tuple[type, ...] = ()) -> QueryClass:
     """A copy of a batch of ours, or a batch of a class that an installed package announces; a
     refusal of any other.
     """
-    kind = type(part)
+    kind = type(batch)
     if any(kind is one for one in also):
-        return part
+        return batch
     if is_of(kind, (f"{QUERIES}.",)):
-        made: QueryClass = _rebuilt(part)
+        made: QueryClass = _rebuilt(batch)
         return made
     if any(entry.load() is kind for entry in entry_points(group=QUERIES)):
-        return part
+        return batch
     raise ParameterError(
         f"The rows are counted by query classes of {QUERIES}, or by those that an installed"
         f" package announces under that name; {kind.__name__} is none of them, so nothing was"

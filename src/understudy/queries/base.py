@@ -36,11 +36,11 @@ class Asked:
     """What a text such as ``3-way:64@7`` names.
 
     Attributes:
-        parts: the batches.
+        batches: the batches.
         spec: the text as it is kept with a release; it names the same batches again.
     """
 
-    parts: tuple[QueryClass, ...]
+    batches: tuple[QueryClass, ...]
     spec: str
 
 
@@ -177,11 +177,11 @@ class QueryClass(ABC):
         """A few random batches over a schema, for the conformance kit."""
 
 
-def relaxed(part: QueryClass) -> Relaxed:
+def relaxed(batch: QueryClass) -> Relaxed:
     """The relaxed form of a batch, or a refusal."""
-    found = part.relaxed()
+    found = batch.relaxed()
     if found is None:
         raise NotSupported(
-            f"Queries of the kind {part.kind} have no relaxed form, which relaxed rows need."
+            f"Queries of the kind {batch.kind} have no relaxed form, which relaxed rows need."
         )
     return found

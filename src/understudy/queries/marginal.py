@@ -126,11 +126,11 @@ class Marginal(QueryClass):
         return tuple(int(i) for i in np.unravel_index(index, self.shape)) if self.shape else ()
 
     def describe(self, schema: Domain, index: int) -> str:
-        parts = (
+        batches = (
             f"{schema.names[p]} = {schema.columns[p].label(code)}"
             for p, code in zip(self.positions, self.cell(index), strict=True)
         )
-        return " and ".join(parts) or "all rows"
+        return " and ".join(batches) or "all rows"
 
     def to_dict(self, schema: Domain) -> dict[str, Any]:
         return {"kind": self.kind, "columns": list(self.names(schema))}

@@ -17,7 +17,7 @@ from understudy.queries.symmetric import Literal, Query, Symmetric, all_of, pari
 from understudy.schema.domain import Domain
 
 
-def separator(parts: Iterable[QueryClass], schema: Domain) -> tuple[Query, ...]:
+def separator(batches: Iterable[QueryClass], schema: Domain) -> tuple[Query, ...]:
     """A separator set for the classes of some batches; of parities alone, parities.
 
     Examples:
@@ -28,9 +28,9 @@ def separator(parts: Iterable[QueryClass], schema: Domain) -> tuple[Query, ...]:
         >>> [(query.literals[0].column, query.literals[0].value) for query in found]
         [(0, 1), (1, 1), (1, 2)]
     """
-    batches = list(parts)
-    make = parity if batches and all(_only_parities(part) for part in batches) else all_of
-    columns = sorted({column for part in batches for column in part.columns})
+    batches = list(batches)
+    make = parity if batches and all(_only_parities(batch) for batch in batches) else all_of
+    columns = sorted({column for batch in batches for column in batch.columns})
     return tuple(
         make(Literal(column, value))
         for column in columns
@@ -38,11 +38,11 @@ def separator(parts: Iterable[QueryClass], schema: Domain) -> tuple[Query, ...]:
     )
 
 
-def _only_parities(part: QueryClass) -> bool:
+def _only_parities(batch: QueryClass) -> bool:
     """Whether the table of each query alternates; over one literal that says nothing of its class."""
-    if not isinstance(part, Symmetric):
+    if not isinstance(batch, Symmetric):
         return False
     return all(
         len(q.table) > 2 and all(a != b for a, b in zip(q.table, q.table[1:], strict=False))
-        for q in part.queries
+        for q in batch.queries
     )

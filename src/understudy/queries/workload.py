@@ -48,25 +48,25 @@ class Workload:
     """
 
     schema: Schema
-    parts: tuple[QueryClass, ...]
+    batches: tuple[QueryClass, ...]
     spec: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         _check_schema(self.schema)
-        if not isinstance(self.parts, (tuple, list)) or not all(
-            isinstance(part, QueryClass) for part in self.parts
+        if not isinstance(self.batches, (tuple, list)) or not all(
+            isinstance(batch, QueryClass) for batch in self.batches
         ):
             raise WorkloadError(
-                "The parts of a workload are a tuple of batches of queries, such as marginals."
+                "The batches of a workload are a tuple of batches of queries, such as marginals."
             )
-        object.__setattr__(self, "parts", tuple(self.parts))
-        if not self.parts:
+        object.__setattr__(self, "batches", tuple(self.batches))
+        if not self.batches:
             raise WorkloadError("The workload is empty; ask for at least one marginal or query.")
-        if not all(part.fits(self.schema) for part in self.parts):
+        if not all(batch.fits(self.schema) for batch in self.batches):
             raise WorkloadError(
                 "A batch of queries is written for another schema than the workload's."
             )
-        if any(list(part.columns) != sorted(set(part.columns)) for part in self.parts):
+        if any(list(batch.columns) != sorted(set(batch.columns)) for batch in self.batches):
             raise WorkloadError(
                 "A batch of queries names each of its columns once, in their order."
             )
@@ -74,23 +74,23 @@ class Workload:
     @property
     def size(self) -> int:
         """|Q|: how many queries, each cell of a marginal being one."""
-        return sum(part.size for part in self.parts)
+        return sum(batch.size for batch in self.batches)
 
     @cached_property
     def marginals(self) -> tuple[Marginal, ...]:
         """The whole marginals among the batches."""
-        return tuple(table for part in self.parts if (table := part.as_table()) is not None)
+        return tuple(table for batch in self.batches if (table := batch.as_table()) is not None)
 
     @property
     def cells(self) -> int:
         """How many of the queries are cells of whole marginals."""
-        return sum(part.size for part in self.marginals)
+        return sum(batch.size for batch in self.marginals)
 
     def __len__(self) -> int:
-        return len(self.parts)
+        return len(self.batches)
 
     def __iter__(self) -> Iterator[QueryClass]:
-        return iter(self.parts)
+        return iter(self.batches)
 
     def __add__(self, other: Workload) -> Workload:
         if not isinstance(other, Workload):
@@ -98,11 +98,13 @@ class Workload:
         if other.schema != self.schema:
             raise WorkloadError("Two workloads over different schemas cannot be joined.")
         return Workload(
-            self.schema, tuple(dict.fromkeys(self.parts + other.parts)), f"{self.spec}+{other.spec}"
+            self.schema,
+            tuple(dict.fromkeys(self.batches + other.batches)),
+            f"{self.spec}+{other.spec}",
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {"spec": self.spec, "parts": [part.to_dict(self.schema) for part in self.parts]}
+        return {"spec": self.spec, "parts": [batch.to_dict(self.schema) for batch in self.batches]}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], schema: Schema) -> Workload:
@@ -111,7 +113,7 @@ class Workload:
         try:
             return cls(
                 schema,
-                tuple(part_from_dict(part, schema) for part in data["parts"]),
+                tuple(batch_from_dict(batch, schema) for batch in data["parts"]),
                 data.get("spec", ""),
             )
         except (
@@ -147,8 +149,8 @@ class Workload:
         if Path(text).suffix.lower() in (".yaml", ".yml", ".json"):
             return cls.load(text, schema)
         made = [_named(piece.strip(), schema) for piece in text.split("+")]
-        parts = dict.fromkeys(part for asked in made for part in asked.parts)
-        return cls(schema, tuple(parts), "+".join(asked.spec for asked in made))
+        batches = dict.fromkeys(batch for asked in made for batch in asked.batches)
+        return cls(schema, tuple(batches), "+".join(asked.spec for asked in made))
 
 
 def marginals(schema: Schema, k: int = 3, sample: int | None = None, seed: int = 0) -> Workload:
@@ -197,18 +199,18 @@ def all_conjunctions(schema: Schema, columns: Sequence[str] | None = None) -> Wo
 
     Examples:
         >>> work = all_conjunctions(Schema.from_domain(dict.fromkeys("abcdefghij", 2)))
-        >>> work.size, work.parts[0].describe(work.schema, 5)
+        >>> work.size, work.batches[0].describe(work.schema, 5)
         (1024, 'a = 1 and c = 1')
     """
     _check_schema(schema)
     if isinstance(columns, str) or not (columns is None or isinstance(columns, Iterable)):
         raise WorkloadError("The columns of all conjunctions are a list of names.")
-    part = AllConjunctions.of(schema, schema.names if columns is None else columns)
-    return Workload(schema, (part,), part.kind if columns is None else "list")
+    batch = AllConjunctions.of(schema, schema.names if columns is None else columns)
+    return Workload(schema, (batch,), batch.kind if columns is None else "list")
 
 
 def _workload(schema: Schema, asked: Asked) -> Workload:
-    return Workload(schema, asked.parts, asked.spec)
+    return Workload(schema, asked.batches, asked.spec)
 
 
 def _check_schema(schema: Any) -> Schema:
@@ -236,9 +238,9 @@ def explicit(
             "The columns and queries of a workload are two lists: of marginals' columns, and of"
             " queries."
         )
-    parts: list[QueryClass] = [Marginal.of(schema, names) for names in columns]
-    parts += _from_entries(queries, schema)
-    return Workload(schema, tuple(dict.fromkeys(parts)), "list")
+    batches: list[QueryClass] = [Marginal.of(schema, names) for names in columns]
+    batches += _from_entries(queries, schema)
+    return Workload(schema, tuple(dict.fromkeys(batches)), "list")
 
 
 # ---------------------------------------------------------------------- texts and files
@@ -267,18 +269,18 @@ def _from_file(data: dict[str, Any], schema: Schema, name: str) -> Workload:
     for key, value in data.items():
         if not isinstance(value, list):
             raise WorkloadError(f"In a workload file, {key} must be a list.")
-    parts: list[QueryClass] = []
+    batches: list[QueryClass] = []
     for item in data.get("marginals", []):
         if isinstance(item, str):
-            parts.extend(_named(item, schema).parts)
+            batches.extend(_named(item, schema).batches)
         elif isinstance(item, list) and item:
-            parts.append(Marginal.of(schema, [str(column) for column in item]))
+            batches.append(Marginal.of(schema, [str(column) for column in item]))
         else:
             raise WorkloadError(
                 "Each entry of marginals is a list of columns or a text such as 3-way:64@7."
             )
-    parts += _from_entries(data.get("queries", []), schema)
-    return Workload(schema, tuple(dict.fromkeys(parts)), name)
+    batches += _from_entries(data.get("queries", []), schema)
+    return Workload(schema, tuple(dict.fromkeys(batches)), name)
 
 
 def _from_entries(entries: Iterable[Any], schema: Schema) -> list[QueryClass]:
@@ -286,7 +288,7 @@ def _from_entries(entries: Iterable[Any], schema: Schema) -> list[QueryClass]:
     own: dict[type[QueryClass], list[Any]] = {}
     for entry in entries:
         own.setdefault(_class_of(entry), []).append(entry)
-    return [part for kind, those in own.items() for part in kind.from_entries(those, schema)]
+    return [batch for kind, those in own.items() for batch in kind.from_entries(those, schema)]
 
 
 def _class_of(entry: Any) -> type[QueryClass]:
@@ -319,7 +321,7 @@ def query_classes() -> dict[str, type[QueryClass]]:
     return found
 
 
-def part_from_dict(data: dict[str, Any], schema: Schema) -> QueryClass:
+def batch_from_dict(data: dict[str, Any], schema: Schema) -> QueryClass:
     """Read back one batch that :meth:`QueryClass.to_dict` wrote."""
     classes = query_classes()
     if data.get("kind") not in classes:

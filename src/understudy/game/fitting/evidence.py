@@ -68,7 +68,7 @@ class Evidence:
 
     def add(self, measurement: Measurement) -> None:
         """Take in one measurement; the marginals that it says something new about become fresh."""
-        sigma, table = float(measurement.sigma), measurement.part.as_table()
+        sigma, table = float(measurement.sigma), measurement.batch.as_table()
         if table is not None and not table.positions:
             return  # the number of rows, which the model takes as given
         self.finest = min(self.finest, sigma)
@@ -80,19 +80,19 @@ class Evidence:
             self._add_table(table, np.asarray(measurement.counts, np.float64), sigma)
 
     def _add_single(self, measurement: Measurement) -> None:
-        part = measurement.part.apart()
-        if part is None:
+        batch = measurement.batch.apart()
+        if batch is None:
             raise ParameterError(
-                f"Rows cannot be fitted to {measurement.part.kind} queries yet; marginals and"
+                f"Rows cannot be fitted to {measurement.batch.kind} queries yet; marginals and"
                 " symmetric queries work."
             )
-        weights = np.full(part.size, 1 / float(measurement.sigma) ** 2)
-        self.single.append(QueryTarget(part, measurement.counts.astype(np.float64), weights))
+        weights = np.full(batch.size, 1 / float(measurement.sigma) ** 2)
+        self.single.append(QueryTarget(batch, measurement.counts.astype(np.float64), weights))
 
-    def _add_table(self, part: Marginal, counts: np.ndarray, sigma: float) -> None:
-        order = np.argsort(part.positions)
-        table = np.transpose(counts.reshape(part.shape), order)
-        positions = tuple(int(part.positions[i]) for i in order)
+    def _add_table(self, batch: Marginal, counts: np.ndarray, sigma: float) -> None:
+        order = np.argsort(batch.positions)
+        table = np.transpose(counts.reshape(batch.shape), order)
+        positions = tuple(int(batch.positions[i]) for i in order)
         self._pool(positions, table.ravel(), sigma**2)
         for axes in _smaller(len(positions), self.sums_up_to):
             gone = tuple(i for i in range(len(positions)) if i not in axes)
@@ -138,12 +138,12 @@ def with_sums(tables: Iterable[Marginal]) -> list[Marginal]:
     return list(found.values())
 
 
-def check_fitted(mechanism: str, parts: Iterable[QueryClass]) -> None:
+def check_fitted(mechanism: str, batches: Iterable[QueryClass]) -> None:
     """Refuse, in a sentence and before anything is measured, what rows cannot be fitted to."""
-    for part in parts:
-        if not part.can_be_fitted:
+    for batch in batches:
+        if not batch.can_be_fitted:
             raise NotSupported(
-                f"{mechanism} fits rows to marginals and single queries, not to {part.kind}; use"
+                f"{mechanism} fits rows to marginals and single queries, not to {batch.kind}; use"
                 " the mechanism 'arp'."
             )
 
@@ -183,10 +183,10 @@ def _wide_target(measurement: Measurement, rows: np.ndarray, scale: float) -> Ta
     A cell that is not listed is only known to lie below the threshold with its noise: no reason to
     move a row unless the rows have more there than that.
     """
-    part, sigma = measurement.part.as_table(), float(measurement.sigma)
-    assert part is not None and measurement.keys is not None
+    batch, sigma = measurement.batch.as_table(), float(measurement.sigma)
+    assert batch is not None and measurement.keys is not None
     assert measurement.threshold is not None
-    cells, counts = np.unique(cell_numbers(rows, part.positions, part.shape), return_counts=True)
+    cells, counts = np.unique(cell_numbers(rows, batch.positions, batch.shape), return_counts=True)
     full = cells[counts * scale > measurement.threshold]
     extra = full[~np.isin(full, measurement.keys)]
     keys = np.concatenate([measurement.keys, extra])
@@ -195,7 +195,7 @@ def _wide_target(measurement: Measurement, rows: np.ndarray, scale: float) -> Ta
     ).astype(np.float64)
     order = np.argsort(keys)
     return TableTarget(
-        part.positions, part.shape, people[order], np.full(len(keys), 1 / sigma**2), keys[order]
+        batch.positions, batch.shape, people[order], np.full(len(keys), 1 / sigma**2), keys[order]
     )
 
 

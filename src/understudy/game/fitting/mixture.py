@@ -35,40 +35,40 @@ class Mixture:
     def __init__(self, schema: Schema, chances: Chances) -> None:
         self.schema, self.chances = schema, chances
 
-    def answers(self, part: QueryClass) -> bool:
+    def answers(self, batch: QueryClass) -> bool:
         """Whether it can tell the shares of a batch: it has a relaxed form, or reads few enough
         combinations of values.
         """
-        return part.size <= DENSE_CELLS and (
-            part.relaxed() is not None or self._combinations(part) <= MOST_CELLS
+        return batch.size <= DENSE_CELLS and (
+            batch.relaxed() is not None or self._combinations(batch) <= MOST_CELLS
         )
 
-    def shares(self, part: QueryClass) -> np.ndarray:
-        if part.relaxed() is None and self.answers(part):
-            return np.clip(self._through_cells(part), 0.0, 1.0)
-        return np.clip(relaxed(part).answers(self.chances), 0.0, 1.0)
+    def shares(self, batch: QueryClass) -> np.ndarray:
+        if batch.relaxed() is None and self.answers(batch):
+            return np.clip(self._through_cells(batch), 0.0, 1.0)
+        return np.clip(relaxed(batch).answers(self.chances), 0.0, 1.0)
 
-    def _through_cells(self, part: QueryClass) -> np.ndarray:
+    def _through_cells(self, batch: QueryClass) -> np.ndarray:
         """Any query by the records of its columns that satisfy it, each as likely as the model has
         it.
         """
         shape = self.schema.shape
         likely = (
-            Marginal(part.columns, tuple(shape[c] for c in part.columns))
+            Marginal(batch.columns, tuple(shape[c] for c in batch.columns))
             .relaxed()
             .answers(self.chances)
             .astype(np.float64)
         )
-        total = np.zeros(part.size)
+        total = np.zeros(batch.size)
         for first in range(0, len(likely), BLOCK_CELLS):
             last = min(first + BLOCK_CELLS, len(likely))
-            total += part.weights(
-                records_over(part.columns, shape, first, last), likely[first:last]
+            total += batch.weights(
+                records_over(batch.columns, shape, first, last), likely[first:last]
             )
         return total
 
-    def _combinations(self, part: QueryClass) -> int:
-        return math.prod(self.schema.shape[c] for c in part.columns)
+    def _combinations(self, batch: QueryClass) -> int:
+        return math.prod(self.schema.shape[c] for c in batch.columns)
 
     def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Randomised rounding, each relaxed row drawn equally often (but for a remainder)."""

@@ -40,7 +40,7 @@ SLACK = 1 + Fraction(1, 1 << 30)
 class Plan:
     """What to measure with how much noise, and how good each wanted table will be."""
 
-    parts: tuple[Marginal, ...]
+    batches: tuple[Marginal, ...]
     sigmas: tuple[Fraction, ...]
     wanted: tuple[Marginal, ...]
     errors: np.ndarray  # standard deviation of a cell of each wanted table, in rows
@@ -50,7 +50,7 @@ class Plan:
 class Estimate:
     """A reconstructed table: unbiased, consistent with all others, and how far off a cell is."""
 
-    part: Marginal
+    batch: Marginal
     counts: np.ndarray = field(repr=False)
     sigma: float
 
@@ -93,27 +93,29 @@ def plan(
     measured = [i for i, weight in enumerate(weights) if weight > 0]
     if not measured:  # only the number of rows was asked for, and it is known
         return Plan((), (), tuple(wanted), np.full(len(wanted), float(total_sigma)))
-    parts = tuple(sets[i] for i in measured)
+    batches = tuple(sets[i] for i in measured)
     # Any positive multiple of the split is the same split; the joint price says which one rho pays
     # for.
     roots = [
-        Fraction(math.sqrt(sensitivity(part) / weights[i]))
-        for part, i in zip(parts, measured, strict=True)
+        Fraction(math.sqrt(sensitivity(batch) / weights[i]))
+        for batch, i in zip(batches, measured, strict=True)
     ]
-    factor = sqrt_up(joint_l2(parts, roots, neighbours) / (2 * rho) * SLACK)
+    factor = sqrt_up(joint_l2(batches, roots, neighbours) / (2 * rho) * SLACK)
     sigmas = tuple(round_sigma_up(max(root * factor, SMALLEST_FAST_SIGMA)) for root in roots)
     known[measured] += [
-        float(sensitivity(part) / sigma**2) for part, sigma in zip(parts, sigmas, strict=True)
+        float(sensitivity(batch) / sigma**2) for batch, sigma in zip(batches, sigmas, strict=True)
     ]
-    return Plan(parts, sigmas, tuple(wanted), np.sqrt(terms.variances(known)))
+    return Plan(batches, sigmas, tuple(wanted), np.sqrt(terms.variances(known)))
 
 
 def closure(wanted: Sequence[Marginal]) -> list[Marginal]:
     """Every set of columns below a wanted one, the empty set first; columns with one value say
     nothing and are left out.
     """
-    sizes = {p: size for part in wanted for p, size in zip(part.positions, part.shape, strict=True)}
-    tops = {_varying(part) for part in wanted}
+    sizes = {
+        p: size for batch in wanted for p, size in zip(batch.positions, batch.shape, strict=True)
+    }
+    tops = {_varying(batch) for batch in wanted}
     if sum(1 << len(top) for top in tops) > 64 * MOST_SETS:
         raise NotSupported(
             f"These marginals have more than {MOST_SETS:,} subsets of columns; ask for marginals of"
@@ -146,31 +148,33 @@ def reconstruct(
     """The wanted tables from noisy residuals and the number of rows (with its sigma, 0 when it is
     public).
     """
-    noise = {r.part.positions: float(r.sigma) for r in residuals}
-    centred = {r.part.positions: _centred(r) for r in residuals}
+    noise = {r.batch.positions: float(r.sigma) for r in residuals}
+    centred = {r.batch.positions: _centred(r) for r in residuals}
     if () in noise and total_sigma > 0:  # two independent looks at one number, by their precision
         trust = total_sigma**2 / (total_sigma**2 + noise[()] ** 2)
         total = trust * float(centred[()][0]) + (1 - trust) * total
     noise[()] = _known_total(noise.get(()), total_sigma)
     centred[()] = np.array([total])
-    return [Estimate(part, _table(part, centred), _error(part, noise)) for part in wanted]
+    return [Estimate(batch, _table(batch, centred), _error(batch, noise)) for batch in wanted]
 
 
 def reachable(residuals: Sequence[Residual], tables: Iterable[Marginal]) -> list[Marginal]:
     """The tables that these residuals add up to."""
-    measured = {(), *(r.part.positions for r in residuals)}
+    measured = {(), *(r.batch.positions for r in residuals)}
     return [table for table in tables if measured.issuperset(_subsets(table))]
 
 
 # ---------------------------------------------------------------------- one table
 
 
-def _varying(part: Marginal) -> tuple[int, ...]:
-    return tuple(sorted(p for p, size in zip(part.positions, part.shape, strict=True) if size > 1))
+def _varying(batch: Marginal) -> tuple[int, ...]:
+    return tuple(
+        sorted(p for p, size in zip(batch.positions, batch.shape, strict=True) if size > 1)
+    )
 
 
-def _subsets(part: Marginal) -> list[tuple[int, ...]]:
-    columns = _varying(part)
+def _subsets(batch: Marginal) -> list[tuple[int, ...]]:
+    columns = _varying(batch)
     return [
         chosen for k in range(len(columns) + 1) for chosen in itertools.combinations(columns, k)
     ]
@@ -181,38 +185,38 @@ def _centred(residual: Residual) -> np.ndarray:
     x plus centred noise.
     """
     table: np.ndarray = (
-        contrast(residual.counts.astype(np.float64), residual.part.shape)
-        / float(residual.part.size) ** 2
+        contrast(residual.counts.astype(np.float64), residual.batch.shape)
+        / float(residual.batch.size) ** 2
     )
     return table
 
 
-def _table(part: Marginal, centred: Mapping[tuple[int, ...], np.ndarray]) -> np.ndarray:
+def _table(batch: Marginal, centred: Mapping[tuple[int, ...], np.ndarray]) -> np.ndarray:
     """The sum of the residuals of all subsets, each spread evenly over the columns that it does not
     have.
     """
-    order = np.argsort(part.positions)
-    positions = [part.positions[i] for i in order]
-    shape = [part.shape[i] for i in order]
+    order = np.argsort(batch.positions)
+    positions = [batch.positions[i] for i in order]
+    shape = [batch.shape[i] for i in order]
     table = np.zeros(shape)
-    for chosen in _subsets(part):
+    for chosen in _subsets(batch):
         if chosen not in centred:
             raise ParameterError(
                 "A residual below a wanted marginal was not measured, so the marginal cannot be"
                 " reconstructed."
             )
         kept = [size if p in chosen else 1 for p, size in zip(positions, shape, strict=True)]
-        table += centred[chosen].reshape(kept) / (part.size // math.prod(kept))
+        table += centred[chosen].reshape(kept) / (batch.size // math.prod(kept))
     return np.transpose(table, np.argsort(order)).reshape(-1)
 
 
-def _error(part: Marginal, noise: Mapping[tuple[int, ...], float]) -> float:
+def _error(batch: Marginal, noise: Mapping[tuple[int, ...], float]) -> float:
     """Standard deviation of a cell, the same for all cells of a table."""
-    sizes = dict(zip(part.positions, part.shape, strict=True))
+    sizes = dict(zip(batch.positions, batch.shape, strict=True))
     variance = 0.0
-    for chosen in _subsets(part):
+    for chosen in _subsets(batch):
         own = math.prod(sizes[p] for p in chosen)
-        rest = part.size // own
+        rest = batch.size // own
         variance += (noise[chosen] / own / rest) ** 2 * math.prod(
             (sizes[p] - 1) / sizes[p] for p in chosen
         )
@@ -241,12 +245,12 @@ class _Terms:
 
     @classmethod
     def of(cls, wanted: Sequence[Marginal], sets: Sequence[Marginal]) -> _Terms:
-        at = {part.positions: i for i, part in enumerate(sets)}
-        gain = [math.prod((size - 1) / size for size in part.shape) * part.size for part in sets]
+        at = {batch.positions: i for i, batch in enumerate(sets)}
+        gain = [math.prod((size - 1) / size for size in batch.shape) * batch.size for batch in sets]
         found = [
-            (row, at[chosen], part.size)
-            for row, part in enumerate(wanted)
-            for chosen in _subsets(part)
+            (row, at[chosen], batch.size)
+            for row, batch in enumerate(wanted)
+            for chosen in _subsets(batch)
         ]
         rows, columns, cells = (np.array(values) for values in zip(*found, strict=True))
         # a_A^2 times the squared share of B's cells that one cell of A is spread over
@@ -254,7 +258,7 @@ class _Terms:
             rows,
             columns,
             (np.array(gain)[columns] / cells) ** 2,
-            np.array([float(part.size) for part in wanted]),
+            np.array([float(batch.size) for batch in wanted]),
             len(sets),
         )
 

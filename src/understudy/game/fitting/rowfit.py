@@ -61,7 +61,7 @@ class TableTarget:
 class QueryTarget:
     """How many people each query of a batch should have."""
 
-    part: Symmetric
+    batch: Symmetric
     people: np.ndarray = field(repr=False)
     weights: np.ndarray = field(repr=False)
 
@@ -160,7 +160,7 @@ def fit_rows(
     if not given. ``tell`` is told what share of the work is done.
     """
     chains = max(1, min(CHAINS, len(rows) // FEWEST_ROWS_A_CHAIN))
-    parts = np.array_split(rows, chains)
+    batches = np.array_split(rows, chains)
     tables = [t for t in targets if isinstance(t, TableTarget)]
     dense = _Dense([t for t in tables if t.keys is None], len(shape))
     sparse = _Sparse([t for t in tables if t.keys is not None], len(shape))
@@ -174,24 +174,24 @@ def fit_rows(
     moved = np.arange(len(shape)) if columns is None else np.asarray(sorted(columns), np.int64)
 
     def run(chain: int) -> int:
-        part = parts[chain]
-        scale = people / len(part)
+        batch = batches[chain]
+        scale = people / len(batch)
         state = np.array(
             [np.random.SeedSequence([seed, chain]).generate_state(1, np.uint64)[0] | 1], np.uint64
         )
-        whole = dense.bundle(part, scale)
-        listed = sparse.bundle(part, scale) if sparse.targets else None
-        asked = single.bundle(part, scale) if single.targets else None
+        whole = dense.bundle(batch, scale)
+        listed = sparse.bundle(batch, scale) if sparse.targets else None
+        asked = single.bundle(batch, scale) if single.targets else None
         settings = Settings(
             np.float32(scale), np.float32(heat), log_priors.astype(np.float32), offsets
         )
         cost, moves = np.zeros(int(sizes.max()), np.float32), 0
-        cuts = [len(part) * i // SLICES for i in range(SLICES + 1)]
+        cuts = [len(batch) * i // SLICES for i in range(SLICES + 1)]
         for sweep in range(sweeps):
-            order, turn = np.arange(len(part)), moved.copy()
+            order, turn = np.arange(len(batch)), moved.copy()
             for i in range(SLICES):
                 moves += _sweep(
-                    part,
+                    batch,
                     order,
                     cuts[i],
                     cuts[i + 1],
@@ -337,8 +337,8 @@ class _Sparse:
                 members[target.positions[j]].append((t, j))
             entry_at += len(target.keys)
 
-        def joined(parts: list[np.ndarray], last: int | None = None) -> np.ndarray:
-            return np.concatenate([*parts, np.asarray([] if last is None else [last])]).astype(
+        def joined(batches: list[np.ndarray], last: int | None = None) -> np.ndarray:
+            return np.concatenate([*batches, np.asarray([] if last is None else [last])]).astype(
                 np.int64
             )
 
@@ -371,7 +371,7 @@ class _Sparse:
         return self._layout._replace(costs=self.costs(rows, scale), group_of=found)
 
     def costs(self, rows: np.ndarray, scale: float) -> np.ndarray:
-        parts = [np.zeros(0, np.float32)]
+        batches = [np.zeros(0, np.float32)]
         for target in self.targets:
             assert target.keys is not None
             cells, counts = np.unique(
@@ -380,10 +380,10 @@ class _Sparse:
             found = np.isin(cells, target.keys, assume_unique=True)
             there = np.zeros(len(target.keys))
             there[np.searchsorted(target.keys, cells[found])] = counts[found]
-            parts.append(
+            batches.append(
                 (target.weights * (scale * (there + 0.5) - target.people)).astype(np.float32)
             )
-        return np.concatenate(parts)
+        return np.concatenate(batches)
 
 
 class _Single:
@@ -391,7 +391,7 @@ class _Single:
 
     def __init__(self, targets: list[QueryTarget], columns: int) -> None:
         self.targets = targets
-        queries = [query for target in targets for query in target.part.queries]
+        queries = [query for target in targets for query in target.batch.queries]
         literal_starts = np.concatenate(
             [[0], np.cumsum([len(q.literals) for q in queries])]
         ).astype(np.int64)
@@ -441,13 +441,13 @@ class _Single:
 
     def gaps(self, rows: np.ndarray, scale: float) -> np.ndarray:
         """Weighted difference between the rows' answer and the target, per query."""
-        parts = [np.zeros(0, np.float32)]
+        batches = [np.zeros(0, np.float32)]
         for target in self.targets:
-            answers = target.part.tally(
-                np.ascontiguousarray(rows[:, list(target.part.columns)], np.int32)
+            answers = target.batch.tally(
+                np.ascontiguousarray(rows[:, list(target.batch.columns)], np.int32)
             )
-            parts.append((target.weights * (scale * answers - target.people)).astype(np.float32))
-        return np.concatenate(parts)
+            batches.append((target.weights * (scale * answers - target.people)).astype(np.float32))
+        return np.concatenate(batches)
 
 
 @kernel(borrows=True, inner=True)

@@ -30,14 +30,16 @@ class WorstSigned:
     """
 
     def __init__(
-        self, meter: Meter, parts: Sequence[QueryClass], *, rho: Fraction, draws: int = 1
+        self, meter: Meter, batches: Sequence[QueryClass], *, rho: Fraction, draws: int = 1
     ) -> None:
-        self._meter, self._parts, self._rho, self._draws = meter, list(parts), rho, draws
+        self._meter, self._batches, self._rho, self._draws = meter, list(batches), rho, draws
 
     def point(self, model: Model) -> Sequence[Finding]:
-        shares = [model.shares(part) for part in self._parts]
+        shares = [model.shares(batch) for batch in self._batches]
         return self._meter.ask(
-            Select(parts=self._parts, shares=shares, rho=self._rho, draws=self._draws, signed=True)
+            Select(
+                batches=self._batches, shares=shares, rho=self._rho, draws=self._draws, signed=True
+            )
         )
 
 
@@ -53,24 +55,24 @@ class WeightedQueries:
     def __init__(
         self,
         meter: Meter,
-        parts: Sequence[QueryClass],
+        batches: Sequence[QueryClass],
         *,
         unit: Fraction,
         draws: int,
         rng: np.random.Generator,
     ) -> None:
-        self._meter, self._parts, self._draws, self._rng = meter, list(parts), draws, rng
+        self._meter, self._batches, self._draws, self._rng = meter, list(batches), draws, rng
         self._unit = unit
 
     def point(self, model: Model) -> Sequence[Finding]:
         assert isinstance(model, Growing)
         m = len(model)
         if m == 0:
-            return [any_query(self._parts, self._rng) for _ in range(self._draws)]
-        shares = [model.shares(part) for part in self._parts]
+            return [any_query(self._batches, self._rng) for _ in range(self._draws)]
+        shares = [model.shares(batch) for batch in self._batches]
         return self._meter.ask(
             Select(
-                parts=self._parts,
+                batches=self._batches,
                 shares=shares,
                 rho=self._unit * m * m,
                 draws=self._draws,
@@ -92,25 +94,25 @@ class KeptQueries:
     def __init__(
         self,
         meter: Meter,
-        parts: Sequence[QueryClass],
+        batches: Sequence[QueryClass],
         *,
         kappa: Fraction,
         slots: int,
         rng: np.random.Generator,
     ) -> None:
-        self._meter, self._parts, self._kappa = meter, list(parts), kappa
-        self._slots = [any_query(self._parts, rng) for _ in range(slots)]
+        self._meter, self._batches, self._kappa = meter, list(batches), kappa
+        self._slots = [any_query(self._batches, rng) for _ in range(slots)]
 
     def point(self, model: Model) -> Sequence[Finding]:
         assert isinstance(model, Growing)
         records = len(model)
         if records:
-            shares = [model.shares(part) for part in self._parts]
+            shares = [model.shares(batch) for batch in self._batches]
             satisfied = [_satisfies(model.last, choice) for choice in self._slots]
             settings = {"kappa": self._kappa, "gamma": gamma_after(records)}
             self._slots = self._meter.ask(
                 Resample(
-                    parts=self._parts,
+                    batches=self._batches,
                     shares=shares,
                     drawn=self._slots,
                     satisfied=satisfied,
@@ -133,16 +135,16 @@ class PrivateBestResponse:
     def __init__(
         self,
         meter: Meter,
-        parts: Sequence[QueryClass],
+        batches: Sequence[QueryClass],
         *,
         rho: Fraction,
         width: int | None = None,
         certifier: str | Certifier = "auto",
     ) -> None:
-        (part,) = parts
-        every = part.query(part.size - 1)  # the last of all conjunctions asks for every literal
+        (batch,) = batches
+        every = batch.query(batch.size - 1)  # the last of all conjunctions asks for every literal
         assert every is not None
-        self._meter, self._part, self._certifier = meter, part, certifier
+        self._meter, self._batch, self._certifier = meter, batch, certifier
         self._attributes = tuple(
             Attribute(x.column, frozenset([x.value]), f"{x.column}={x.value}")
             for x in every.literals
@@ -155,11 +157,13 @@ class PrivateBestResponse:
     def point(self, model: Model) -> Sequence[Finding]:
         assert isinstance(model, Records)
         found = [self._best(model, under=under) for under in (True, False)]
-        parts = list(dict.fromkeys(self._part.around(sum(1 << e for e in rule)) for rule in found))
+        batches = list(
+            dict.fromkeys(self._batch.around(sum(1 << e for e in rule)) for rule in found)
+        )
         return self._meter.ask(
             Select(
-                parts=parts,
-                shares=[model.shares(part) for part in parts],
+                batches=batches,
+                shares=[model.shares(batch) for batch in batches],
                 rho=self._for_choice,
                 signed=True,
             )

@@ -33,10 +33,10 @@ class Criticised:
     """A model beside the marginals whose cells its discriminator looks at."""
 
     model: Mixture
-    parts: tuple[Marginal, ...]
+    batches: tuple[Marginal, ...]
 
-    def shares(self, part: QueryClass) -> np.ndarray:
-        return self.model.shares(part)
+    def shares(self, batch: QueryClass) -> np.ndarray:
+        return self.model.shares(batch)
 
     def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
         return self.model.rows(count, rng)
@@ -52,7 +52,7 @@ class CriticisedGenerator:
     Args:
         schema: the columns.
         network: the generator, not yet trained.
-        parts: the marginals whose cells the discriminator looks at.
+        batches: the marginals whose cells the discriminator looks at.
         ridge: what holds theta back, in units of the most that the likelihood curves.
         push: how far the generator goes; 1 is as far as a gap would be that such a theta has
             settled at.
@@ -65,7 +65,7 @@ class CriticisedGenerator:
         self,
         schema: Schema,
         network: Network,
-        parts: tuple[Marginal, ...],
+        batches: tuple[Marginal, ...],
         *,
         ridge: float,
         push: float,
@@ -73,16 +73,16 @@ class CriticisedGenerator:
         steps: int,
         last: float,
     ) -> None:
-        self._schema, self._network, self._parts = schema, network, parts
+        self._schema, self._network, self._batches = schema, network, batches
         self._adam, self._steps, self._last = network.adam(rate), steps, last
-        self._edges = np.cumsum([0, *(part.size for part in parts)])
+        self._edges = np.cumsum([0, *(batch.size for batch in batches)])
         # |h|^2 is the number of marginals; rows and generator curve by a quarter of it each
-        curve = len(parts) / 2
+        curve = len(batches) / 2
         self._push = 2 * push * (ridge * curve)
         self._generators = [network.chances()]
 
     def propose(self) -> Criticised:
-        return Criticised(Mixture(self._schema, self._generators[-1]), self._parts)
+        return Criticised(Mixture(self._schema, self._generators[-1]), self._batches)
 
     def learn(self, findings: Sequence[Finding]) -> None:
         for found in findings:
@@ -99,7 +99,7 @@ class CriticisedGenerator:
         )
 
     def _train(self, theta: np.ndarray) -> None:
-        queries = [relaxed(part) for part in self._parts]
+        queries = [relaxed(batch) for batch in self._batches]
         aims = [
             q.answers(self._generators[-1]) + self._push * t
             for q, t in zip(queries, self._split(theta), strict=True)

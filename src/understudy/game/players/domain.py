@@ -25,12 +25,12 @@ class DomainModel:
     def __init__(self, weights: np.ndarray) -> None:
         self.weights = weights  # in the shape of the schema
 
-    def shares(self, part: QueryClass) -> np.ndarray:
-        table = part.as_table()
+    def shares(self, batch: QueryClass) -> np.ndarray:
+        table = batch.as_table()
         if table is not None:
             return self.marginal(table.positions)
-        return part.weights(
-            records_over(part.columns, self.weights.shape), self.marginal(part.columns)
+        return batch.weights(
+            records_over(batch.columns, self.weights.shape), self.marginal(batch.columns)
         )
 
     def marginal(self, positions: tuple[int, ...]) -> np.ndarray:
@@ -89,28 +89,28 @@ class DomainWeights:
         """What each record's weight is multiplied by, broadcast over the columns that do not
         matter.
         """
-        part, shape = measurement.part, self._weights.shape
-        model = DomainModel(self._weights).shares(part)
+        batch, shape = measurement.batch, self._weights.shape
+        model = DomainModel(self._weights).shares(batch)
         target = shrunk(measurement, model, self._rows)
-        whole = part.as_table()
+        whole = batch.as_table()
         if whole is not None:
             table = (target / np.maximum(model, 1e-300)) ** STEP
             table /= model @ table  # the new weights add up to 1
             table = np.transpose(table.reshape(whole.shape), np.argsort(whole.positions))
         else:
-            inside = part.truth(records_over(part.columns, shape))
+            inside = batch.truth(records_over(batch.columns, shape))
             pull = target / np.maximum(model, 1e-300)
             push = (1 - target) / np.maximum(1 - model, 1e-300)
             # A product over many queries leaves the range of floats; what it makes of the weights
             # is taken relative to the largest of them.
             logs = STEP * np.where(inside, np.log(pull), np.log(push)).sum(axis=1)
-            there = DomainModel(self._weights).marginal(part.columns)
+            there = DomainModel(self._weights).marginal(batch.columns)
             some = there > 1e-290
             largest = (logs[some] + np.log(there[some])).max()
             table = np.exp(np.minimum(logs - largest, 690.0))  # below 1e300
             table /= there @ table
         return table.reshape(
-            [size if axis in part.columns else 1 for axis, size in enumerate(shape)]
+            [size if axis in batch.columns else 1 for axis, size in enumerate(shape)]
         )
 
 

@@ -20,10 +20,10 @@ class MeasureResiduals:
         self._meter, self._plan, self._done = meter, plan, False
 
     def point(self, model: Model) -> Sequence[Finding]:
-        if self._done or not self._plan.parts:
+        if self._done or not self._plan.batches:
             return []
         self._done = True
-        return self._meter.ask(Residuals(parts=self._plan.parts, sigmas=self._plan.sigmas))
+        return self._meter.ask(Residuals(batches=self._plan.batches, sigmas=self._plan.sigmas))
 
 
 class FromResiduals:
@@ -53,4 +53,4 @@ class FromResiduals:
 
 def as_measurement(estimate: Estimate) -> Measurement:
     """A reconstructed table in the form that data players learn from; its counts are not whole."""
-    return Measurement(estimate.part, estimate.counts, Fraction(estimate.sigma))
+    return Measurement(estimate.batch, estimate.counts, Fraction(estimate.sigma))

@@ -58,8 +58,8 @@ class FittedGenerator:
                 shares = (found.counts / self._rows).astype(np.float32)
                 self._targets.append(
                     Target(
-                        found.part,
-                        relaxed(found.part),
+                        found.batch,
+                        relaxed(found.batch),
                         shares,
                         (self._rows / float(found.sigma)) ** 2,
                     )
@@ -71,7 +71,7 @@ class FittedGenerator:
 
     def _fit(self, steps: int) -> None:
         """Steps until the noise is reached or nothing improves; the best network seen is kept."""
-        answers = sum(target.part.size for target in self._targets)
+        answers = sum(target.batch.size for target in self._targets)
         best, kept, settled = math.inf, self._network.parameters.copy(), 0
         for _ in range(steps):
             at = self._network.chances()

@@ -46,19 +46,19 @@ class MeasureAll:
     def __init__(
         self,
         meter: Meter,
-        parts: Sequence[QueryClass],
+        batches: Sequence[QueryClass],
         *,
         rho: Fraction,
         weights: Sequence[int] | None = None,
     ) -> None:
-        self._meter, self._parts, self._rho, self._weights = meter, list(parts), rho, weights
+        self._meter, self._batches, self._rho, self._weights = meter, list(batches), rho, weights
 
     def point(self, model: Model) -> Sequence[Finding]:
-        parts, self._parts = self._parts, []
-        if not parts:
+        batches, self._batches = self._batches, []
+        if not batches:
             return []
         return self._meter.ask(
-            Measure(parts=parts, rho=self._rho, weights=self._weights, kept=KEPT)
+            Measure(batches=batches, rho=self._rho, weights=self._weights, kept=KEPT)
         )
 
 
@@ -66,15 +66,17 @@ class WorstFirst:
     """SELECT the query on which the model is most wrong, then MEASURE what lies around it."""
 
     def __init__(
-        self, meter: Meter, parts: Sequence[QueryClass], *, select: Fraction, measure: Fraction
+        self, meter: Meter, batches: Sequence[QueryClass], *, select: Fraction, measure: Fraction
     ) -> None:
-        self._meter, self._parts = meter, list(parts)
+        self._meter, self._batches = meter, list(batches)
         self._select, self._measure = select, measure
 
     def point(self, model: Model) -> Sequence[Finding]:
-        shares = [model.shares(part) for part in self._parts]
-        (choice,) = self._meter.ask(Select(parts=self._parts, shares=shares, rho=self._select))
-        return self._meter.ask(Measure(parts=[choice.part.around(choice.index)], rho=self._measure))
+        shares = [model.shares(batch) for batch in self._batches]
+        (choice,) = self._meter.ask(Select(batches=self._batches, shares=shares, rho=self._select))
+        return self._meter.ask(
+            Measure(batches=[choice.batch.around(choice.index)], rho=self._measure)
+        )
 
 
 class WorstSeveral:
@@ -87,20 +89,20 @@ class WorstSeveral:
     def __init__(
         self,
         meter: Meter,
-        parts: Sequence[QueryClass],
+        batches: Sequence[QueryClass],
         *,
         queries: int,
         select: Fraction,
         measure: Fraction,
     ) -> None:
-        self._meter, self._parts = meter, list(parts)
+        self._meter, self._batches = meter, list(batches)
         self._queries, self._select, self._measure = queries, select, measure
 
     def point(self, model: Model) -> Sequence[Finding]:
-        shares = [model.shares(part) for part in self._parts]
+        shares = [model.shares(batch) for batch in self._batches]
         chosen = self._meter.ask(
             Select(
-                parts=self._parts,
+                batches=self._batches,
                 shares=shares,
                 rho=self._select,
                 draws=self._queries,
@@ -108,22 +110,24 @@ class WorstSeveral:
             )
         )
         batch = Symmetric(tuple(single(choice) for choice in chosen))
-        return self._meter.ask(Measure(parts=[batch], rho=self._measure))
+        return self._meter.ask(Measure(batches=[batch], rho=self._measure))
 
 
 def single(choice: Choice) -> Query:
     """The chosen query by itself: a cell of a marginal, or a member of a batch."""
-    query = choice.part.query(choice.index)
+    query = choice.batch.query(choice.index)
     if query is None:
-        raise NotSupported(f"Queries of the kind {choice.part.kind} cannot be measured one by one.")
+        raise NotSupported(
+            f"Queries of the kind {choice.batch.kind} cannot be measured one by one."
+        )
     return query
 
 
-def check_choosable(mechanism: str, parts: Iterable[QueryClass]) -> None:
+def check_choosable(mechanism: str, batches: Iterable[QueryClass]) -> None:
     """Refuse, in a sentence and before anything is charged, batches too large to choose single
     queries from.
     """
-    widest = max(part.size for part in parts)
+    widest = max(batch.size for batch in batches)
     if widest > DENSE_CELLS:
         raise NotSupported(
             f"{mechanism} chooses single queries, from at most {DENSE_CELLS:,} in a batch, and one"
@@ -136,31 +140,32 @@ class WorstMarginal:
     """SELECT the whole marginal that a model gets most wrong, then MEASURE it."""
 
     def __init__(
-        self, meter: Meter, parts: Sequence[Marginal], *, select: Fraction, measure: Fraction
+        self, meter: Meter, batches: Sequence[Marginal], *, select: Fraction, measure: Fraction
     ) -> None:
-        self._meter, self._parts = meter, list(parts)
+        self._meter, self._batches = meter, list(batches)
         self._select, self._measure = select, measure
 
     def point(self, model: Model) -> Sequence[Finding]:
-        answers, rows = whole_counts(model, self._parts)
+        answers, rows = whole_counts(model, self._batches)
         (index,) = self._meter.ask(
             SelectMarginal(
-                parts=self._parts,
+                batches=self._batches,
                 answers=answers,
                 answer_rows=rows,
                 rho=self._select,
                 score=MarginalScore.LARGEST,
             )
         )
-        return self._meter.ask(Measure(parts=[self._parts[index]], rho=self._measure))
+        return self._meter.ask(Measure(batches=[self._batches[index]], rho=self._measure))
 
 
-def whole_counts(model: Model, parts: Sequence[Marginal]) -> tuple[list[Counts], int]:
+def whole_counts(model: Model, batches: Sequence[Marginal]) -> tuple[list[Counts], int]:
     """A model's answers as counts among so many rows: its own, or its shares of FINE rows, rounded."""
     if isinstance(model, RowModel):
-        return model.counts(parts), len(model.codes)
+        return model.counts(batches), len(model.codes)
     return [
-        Counts(part.size, np.rint(model.shares(part) * FINE).astype(np.int64)) for part in parts
+        Counts(batch.size, np.rint(model.shares(batch) * FINE).astype(np.int64))
+        for batch in batches
     ], FINE
 
 
@@ -181,7 +186,7 @@ class WholeDiscriminator:
         return [
             self._meter.ask(
                 Discriminate(
-                    parts=model.parts,
+                    batches=model.batches,
                     made=made,
                     weight=weight,
                     ridge=self._ridge,

@@ -122,11 +122,11 @@ class Network:
     def _layers(self, row: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Weights and biases of the three layers: parts of a row of parameters or of slopes."""
         ends = np.cumsum([height * width for height, width in self._shapes])
-        parts = [
-            part.reshape(shape)
-            for part, shape in zip(np.split(row[0], ends[:-1]), self._shapes, strict=True)
+        batches = [
+            batch.reshape(shape)
+            for batch, shape in zip(np.split(row[0], ends[:-1]), self._shapes, strict=True)
         ]
-        return parts[:3], parts[3:]
+        return batches[:3], batches[3:]
 
     def _made_by(self, layer: int) -> slice:
         """Where in the flow a hidden layer's units are."""

@@ -42,11 +42,11 @@ class Records:
     def __init__(self, schema: Schema, codes: np.ndarray) -> None:
         self._schema, self.codes = schema, codes
 
-    def shares(self, part: QueryClass) -> np.ndarray:
-        table = part.as_table()
+    def shares(self, batch: QueryClass) -> np.ndarray:
+        table = batch.as_table()
         if table is not None and table.size <= DENSE_CELLS:
             return count_cells(self.codes, table.positions, table.shape) / len(self.codes)
-        return part.counts(CodedRows(self.codes, self._schema.shape)).dense() / len(self.codes)
+        return batch.counts(CodedRows(self.codes, self._schema.shape)).dense() / len(self.codes)
 
     def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Every record as often as any other, up to one."""
@@ -79,12 +79,12 @@ class Growing:
         """One more record (1 x columns)."""
         self._records.append(record)
 
-    def shares(self, part: QueryClass) -> np.ndarray:
-        done, counts = self._counted.get(part, (0, np.zeros(part.size)))
+    def shares(self, batch: QueryClass) -> np.ndarray:
+        done, counts = self._counted.get(batch, (0, np.zeros(batch.size)))
         fresh = np.concatenate(self._records[done + 1 :] or self._records[:1])
         if len(fresh):
-            counts = counts + Records(self._schema, fresh).shares(part) * len(fresh)
-            self._counted[part] = len(self), counts
+            counts = counts + Records(self._schema, fresh).shares(batch) * len(fresh)
+            self._counted[batch] = len(self), counts
         return counts / max(1, len(self))
 
     def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -288,13 +288,13 @@ def laplace(schema: Schema, fake: Sequence[Query], scale: float) -> Perturbation
     return draw
 
 
-def any_query(parts: Sequence[QueryClass], rng: np.random.Generator) -> Choice:
+def any_query(batches: Sequence[QueryClass], rng: np.random.Generator) -> Choice:
     """A query or a negation, uniformly, by public randomness."""
-    ends = np.cumsum([part.size for part in parts])
+    ends = np.cumsum([batch.size for batch in batches])
     at = int(rng.integers(ends[-1]))
-    part = int(np.searchsorted(ends, at, side="right"))
+    batch = int(np.searchsorted(ends, at, side="right"))
     return Choice(
-        parts[part], at - int(ends[part]) + parts[part].size, 1 if rng.integers(2) else -1
+        batches[batch], at - int(ends[batch]) + batches[batch].size, 1 if rng.integers(2) else -1
     )
 
 
@@ -309,13 +309,13 @@ def oracle_of(given: str | Oracle) -> Oracle:
 
 
 def check_oracle(
-    mechanism: str, given: str | Oracle, schema: Schema, parts: Iterable[QueryClass]
+    mechanism: str, given: str | Oracle, schema: Schema, batches: Iterable[QueryClass]
 ) -> None:
     """Raise, in a sentence, unless the oracle can be made and takes queries such as those of
-    ``parts``. Solves one small instance.
+    ``batches``. Solves one small instance.
     """
-    batches = list(parts)
-    if any(part.query(0) is None for part in batches):
+    batches = list(batches)
+    if any(batch.query(0) is None for batch in batches):
         raise NotSupported(
             f"{mechanism} hands single queries to an oracle; not all classes of this workload can"
             " be taken apart so."
@@ -324,5 +324,5 @@ def check_oracle(
     oracle = oracle_of(given)
     weights: dict[Query, int] = {}
     # the last: the first of all conjunctions asks nothing
-    add_up(weights, [Choice(part, part.size - 1) for part in batches])
+    add_up(weights, [Choice(batch, batch.size - 1) for batch in batches])
     oracle.solve(weighted(schema, weights), 0)

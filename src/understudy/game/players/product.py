@@ -24,13 +24,13 @@ class ProductModel:
     def __init__(self, schema: Schema, columns: Sequence[np.ndarray]) -> None:
         self._schema, self.columns = schema, columns
 
-    def shares(self, part: QueryClass) -> np.ndarray:
-        table = part.as_table()
+    def shares(self, batch: QueryClass) -> np.ndarray:
+        table = batch.as_table()
         if table is not None:
             columns = [self.columns[p] for p in table.positions]
             return reduce(np.multiply.outer, columns, np.ones(())).ravel()
         rows = self.rows(ROWS_FOR_ANSWERS, np.random.default_rng(0))
-        return part.counts(CodedRows(rows, self._schema.shape)).dense() / len(rows)
+        return batch.counts(CodedRows(rows, self._schema.shape)).dense() / len(rows)
 
     def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Each column's counts are rounded without sampling error, then shuffled on its own."""
@@ -58,7 +58,7 @@ class Product:
 
     def learn(self, findings: Sequence[Finding]) -> None:
         for finding in findings:
-            table = finding.part.as_table() if isinstance(finding, Measurement) else None
+            table = finding.batch.as_table() if isinstance(finding, Measurement) else None
             if isinstance(finding, Measurement) and table is not None and len(table.shape) == 1:
                 self._columns[table.positions[0]] = self._distribution(finding)
 
@@ -69,6 +69,6 @@ class Product:
         if found.keys is None:
             return to_distribution(found.counts, self._people, float(found.sigma))
         # what stayed below a threshold counts as none, as the projection would have it
-        whole = np.zeros(found.part.size)
+        whole = np.zeros(found.batch.size)
         whole[found.keys] = found.counts
         return to_distribution(whole, self._people, 0.0)

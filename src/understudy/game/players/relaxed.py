@@ -82,12 +82,12 @@ class Fit:
                 f"{self.relaxed_rows:,} relaxed rows of {width:,} values are more than"
                 f" {MOST_NUMBERS:,} numbers; lower relaxed_rows or use wider bins."
             )
-        for part in work:
-            relaxed(part)
-            if part.size > DENSE_CELLS:
+        for batch in work:
+            relaxed(batch)
+            if batch.size > DENSE_CELLS:
                 raise NotSupported(
                     f"{name} holds each marginal whole, at most {DENSE_CELLS:,} cells; one here has"
-                    f" {part.size:,}."
+                    f" {batch.size:,}."
                 )
 
 
@@ -95,7 +95,7 @@ class Fit:
 class Target:
     """A measured batch as the fit sees it: shares, and how much a squared error counts."""
 
-    part: QueryClass
+    batch: QueryClass
     queries: Relaxed
     shares: np.ndarray
     weight: float
@@ -149,8 +149,8 @@ class RelaxedRows:
                 shares = (found.counts / self._rows).astype(np.float32)
                 self._targets.append(
                     Target(
-                        found.part,
-                        relaxed(found.part),
+                        found.batch,
+                        relaxed(found.batch),
                         shares,
                         (self._rows / float(found.sigma)) ** 2,
                     )
@@ -164,8 +164,8 @@ class RelaxedRows:
         """Passes of Adam until the noise is reached or nothing improves; the best table seen is
         kept.
         """
-        spans = self._spans(sorted({c for target in self._targets for c in target.part.columns}))
-        answers = sum(target.part.size for target in self._targets)
+        spans = self._spans(sorted({c for target in self._targets for c in target.batch.columns}))
+        answers = sum(target.batch.size for target in self._targets)
         adam = Adam(self._free, self._fitting.pace)
         best, kept, settled = math.inf, self._free.copy(), 0
         most = math.ceil(self._fitting.steps * min(1, STEP_CELLS / answers))
@@ -198,11 +198,11 @@ class RelaxedRows:
         room = 0
         for i in self._rng.permutation(len(self._targets)):
             target = self._targets[i]
-            if target.part.size > room:
+            if target.batch.size > room:
                 batches.append([])
                 room = STEP_CELLS
             batches[-1].append(target)
-            room -= target.part.size
+            room -= target.batch.size
         return batches
 
     def _spans(self, columns: Iterable[int]) -> list[slice]:

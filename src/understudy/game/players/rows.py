@@ -53,18 +53,18 @@ class RowModel:
     def __init__(self, schema: Schema, codes: np.ndarray, fitted: Fitted, watcher: Watcher) -> None:
         self._schema, self.codes, self._fitted, self._watcher = schema, codes, fitted, watcher
 
-    def counts(self, parts: Sequence[QueryClass]) -> list[Counts]:
+    def counts(self, batches: Sequence[QueryClass]) -> list[Counts]:
         """Each batch's counts among the fitted rows."""
-        return [self._counts(part) for part in parts]
+        return [self._counts(batch) for batch in batches]
 
-    def _counts(self, part: QueryClass) -> Counts:
-        table = part.as_table()
+    def _counts(self, batch: QueryClass) -> Counts:
+        table = batch.as_table()
         if table is not None and table.size <= DENSE_CELLS:
             return Counts(table.size, count_cells(self.codes, table.positions, table.shape))
-        return part.counts(CodedRows(self.codes, self._schema.shape))
+        return batch.counts(CodedRows(self.codes, self._schema.shape))
 
-    def shares(self, part: QueryClass) -> np.ndarray:
-        return self.counts([part])[0].dense() / len(self.codes)
+    def shares(self, batch: QueryClass) -> np.ndarray:
+        return self.counts([batch])[0].dense() / len(self.codes)
 
     def rows(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """``count`` rows, themselves fitted, so that nothing is lost by sampling."""

@@ -146,7 +146,7 @@ class DualQuery(Mechanism):
         if not self.columns:
             return [], None
         schema, means = decision.brief.schema, decision.means
-        found = meter.ask(Measure(parts=one_way(schema), rho=means.rho * Fraction(self.columns)))
+        found = meter.ask(Measure(batches=one_way(schema), rho=means.rho * Fraction(self.columns)))
         product = Product(schema, means.rows)
         product.learn(found)
         return found, product.result().columns
@@ -183,7 +183,7 @@ def _left_to_chance(brief: Brief) -> float:
         4
         * density
         * (1 - density)
-        * len({column for part in brief.workload for column in part.columns})
+        * len({column for batch in brief.workload for column in batch.columns})
     )
 
 

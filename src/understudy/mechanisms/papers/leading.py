@@ -72,15 +72,17 @@ class Leading(Mechanism):
 
     def candidates(self, brief: Brief) -> Sequence[QueryClass]:
         """What is chosen from, with all negations."""
-        return brief.workload.parts
+        return brief.workload.batches
 
-    def query_player(self, meter: Meter, parts: Sequence[QueryClass], rho: Fraction) -> QueryPlayer:
+    def query_player(
+        self, meter: Meter, batches: Sequence[QueryClass], rho: Fraction
+    ) -> QueryPlayer:
         """Who chooses, for ``rho`` a round."""
-        return WorstSigned(meter, parts, rho=rho)
+        return WorstSigned(meter, batches, rho=rho)
 
-    def usual_rounds(self, rho: Fraction, rows: int, parts: Sequence[QueryClass]) -> int:
+    def usual_rounds(self, rho: Fraction, rows: int, batches: Sequence[QueryClass]) -> int:
         """T from public numbers."""
-        return rounds_for(rho, rows, parts)
+        return rounds_for(rho, rows, batches)
 
     def check(self, brief: Brief) -> None:
         check_whole(self.name, rounds=(2 if self.rounds is None else self.rounds, 2, 100_000))
@@ -102,8 +104,8 @@ class Leading(Mechanism):
         check_oracle(self.name, self.oracle, brief.schema, self.candidates(brief))
 
     def decide(self, brief: Brief, means: Means) -> Decision:
-        parts = self.candidates(brief)
-        rounds = self.rounds or self.usual_rounds(means.rho, means.rows, parts)
+        batches = self.candidates(brief)
+        rounds = self.rounds or self.usual_rounds(means.rho, means.rows, batches)
         samples = self.samples or SAMPLES
         scale = float(self.scale or self.usual * math.sqrt(rounds))
         return Decision.of(
@@ -112,16 +114,16 @@ class Leading(Mechanism):
             means,
             how=f"{rounds} rounds of {samples} records, perturbed at {scale:.3g}",
             numbers={"rounds": rounds, "samples": samples, "scale": scale},
-            plan=(parts, rounds, samples, scale),
+            plan=(batches, rounds, samples, scale),
         )
 
     def play(
         self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
         brief = decision.brief
-        parts, rounds, samples, scale = decision.plan
+        batches, rounds, samples, scale = decision.plan
         solver = Solver(oracle_of(self.oracle), rng)
-        first, perturb = any_query(parts, rng), self.perturbation(brief, scale)
+        first, perturb = any_query(batches, rng), self.perturbation(brief, scale)
         data = PerturbedLeader(
             brief.schema,
             solver,
@@ -132,7 +134,7 @@ class Leading(Mechanism):
             last=self.last,
             rng=rng,
         )
-        query = self.query_player(meter, parts, decision.means.rho / (rounds - 1))
+        query = self.query_player(meter, batches, decision.means.rho / (rounds - 1))
         played = play(data, query, rounds=rounds - 1, watcher=watcher, schema=brief.schema)
         return replace(played, facts=solver.facts)
 
@@ -144,7 +146,7 @@ def reach(rho: Fraction, rows: int, queries: int) -> float:
     return math.sqrt(rho) * rows / math.log(2 * queries + 1)
 
 
-def rounds_for(rho: Fraction, rows: int, parts: Iterable[QueryClass]) -> int:
+def rounds_for(rho: Fraction, rows: int, batches: Iterable[QueryClass]) -> int:
     """T from public numbers.
 
     The error of a selection grows with sqrt(T) / reach and what the play leaves falls about as 1 /
@@ -152,9 +154,9 @@ def rounds_for(rho: Fraction, rows: int, parts: Iterable[QueryClass]) -> int:
     public table; on LOANS, another one with 48 columns, twice as many rounds had a third less error
     (other workloads than those that are reported), so T grows with the root of the columns too.
     """
-    batches = list(parts)
-    columns = len({column for part in batches for column in part.columns})
-    queries = sum(part.size for part in batches)
+    batches = list(batches)
+    columns = len({column for batch in batches for column in batch.columns})
+    queries = sum(batch.size for batch in batches)
     return max(
         8,
         min(

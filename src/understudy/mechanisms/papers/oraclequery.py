@@ -133,18 +133,20 @@ class OracleQuery(Leading):
     def candidates(self, brief: Brief) -> Sequence[QueryClass]:
         return [every_conjunction(brief.schema)]
 
-    def query_player(self, meter: Meter, parts: Sequence[QueryClass], rho: Fraction) -> QueryPlayer:
+    def query_player(
+        self, meter: Meter, batches: Sequence[QueryClass], rho: Fraction
+    ) -> QueryPlayer:
         if self.learner == "rspm":
             return PrivateBestResponse(
-                meter, parts, rho=rho, width=self.width, certifier=self.certifier
+                meter, batches, rho=rho, width=self.width, certifier=self.certifier
             )
-        return super().query_player(meter, parts, rho)
+        return super().query_player(meter, batches, rho)
 
-    def usual_rounds(self, rho: Fraction, rows: int, parts: Sequence[QueryClass]) -> int:
+    def usual_rounds(self, rho: Fraction, rows: int, batches: Sequence[QueryClass]) -> int:
         """A quarter of them with rspm: on invented tables of 12 columns more was hardly better (40
         rounds .073, 80 .070, 160 .070).
         """
-        usual = super().usual_rounds(rho, rows, parts)
+        usual = super().usual_rounds(rho, rows, batches)
         return max(8, usual // 4) if self.learner == "rspm" else usual
 
     def perturbation(self, brief: Brief, scale: float) -> Perturbation:

@@ -60,7 +60,7 @@ class Projection(Mechanism):
             )
 
     def decide(self, brief: Brief, means: Means) -> Decision:
-        moved = sum(part.l2_squared(brief.neighbours) for part in brief.workload)
+        moved = sum(batch.l2_squared(brief.neighbours) for batch in brief.workload)
         sigma = math.sqrt(moved / (2 * float(means.rho)))
         batches = len(brief.workload)
         return Decision.of(

@@ -91,11 +91,11 @@ class QueryGan(Mechanism):
         ):
             raise ParameterError("querygan needs last to be above 0 and at most 1.")
         check_network(self.name, self._size(brief, self.rounds or 2), self.rate, brief.schema)
-        for part in brief.workload:
-            relaxed(part)
-            if part.query(0) is None:
+        for batch in brief.workload:
+            relaxed(batch)
+            if batch.query(0) is None:
                 raise NotSupported(
-                    f"querygan chooses single queries; one class here, {part.kind}, cannot be taken"
+                    f"querygan chooses single queries; one class here, {batch.kind}, cannot be taken"
                     " apart so."
                 )
         check_choosable(self.name, brief.workload)
@@ -118,7 +118,7 @@ class QueryGan(Mechanism):
     ) -> Played:
         brief, rho = decision.brief, decision.means.rho
         rounds, size = decision.plan
-        query = WorstSigned(meter, brief.workload.parts, rho=rho / (rounds - 1))
+        query = WorstSigned(meter, brief.workload.batches, rho=rho / (rounds - 1))
         with one_thread():
             network = Network(brief.schema, size, rng)
             data = LeadingGenerator(

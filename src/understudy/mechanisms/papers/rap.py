@@ -81,7 +81,7 @@ class Rap(Mechanism):
                 f"rap answers the whole workload in every round and this one has {size:,} queries"
                 f" (at most {self.most_queries:,}); use fewer or smaller marginals."
             )
-        if any(part.query(0) is None for part in brief.workload):
+        if any(batch.query(0) is None for batch in brief.workload):
             raise NotSupported(
                 "rap measures single queries, which not all classes of this workload can be taken"
                 " apart into."

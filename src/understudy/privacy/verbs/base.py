@@ -87,10 +87,10 @@ class Verb(ABC, Generic[Answer]):
         """What it costs, from public facts alone; raises, in a sentence, what makes no sense."""
 
 
-def read(parts: Sequence[QueryClass]) -> tuple[Read, ...]:
-    return tuple(Read(part, part.size) for part in parts)
+def read(batches: Sequence[QueryClass]) -> tuple[Read, ...]:
+    return tuple(Read(batch, batch.size) for batch in batches)
 
 
-def l2_squared(part: QueryClass, neighbours: Neighbours) -> int:
+def l2_squared(batch: QueryClass, neighbours: Neighbours) -> int:
     """As its class has it, not as somebody hung it on the object."""
-    return type(part).l2_squared(part, neighbours)
+    return type(batch).l2_squared(batch, neighbours)

@@ -23,12 +23,12 @@ class Certify(Verb[Certificate]):
     """A bound on the largest error of released answers, for what was set aside for it.
 
     Attributes:
-        parts: the queries; wide marginals stay sparse.
+        batches: the queries; wide marginals stay sparse.
         answers: counts among released rows.
         released_rows: so many.
     """
 
-    parts: Sequence[QueryClass]
+    batches: Sequence[QueryClass]
     answers: Sequence[Counts]
     released_rows: int
 
@@ -38,7 +38,7 @@ class Certify(Verb[Certificate]):
         rows, rows_sigma, reads = (
             public.rows,
             public.rows_sigma,
-            read(tuple(map(public.own, self.parts))),
+            read(tuple(map(public.own, self.batches))),
         )
         answers, released = checked_answers(reads, self.answers, self.released_rows, rows)
         if public.certified:

@@ -27,14 +27,14 @@ class Discriminate(Verb[Discriminator]):
     the true one.
 
     Attributes:
-        parts: the marginals whose cells have weights.
+        batches: the marginals whose cells have weights.
         made: public rows of codes.
         weight: how often a made row counts.
         ridge: holds the weights back.
         sigma: the noise on their slope, in rows.
     """
 
-    parts: Sequence[Marginal]
+    batches: Sequence[Marginal]
     made: np.ndarray
     weight: int
     ridge: int
@@ -49,7 +49,7 @@ class Discriminate(Verb[Discriminator]):
                 " replace-one."
             )
         asked = Question.checked(
-            self.parts, self.made, public.shape, rows=public.rows, weight=self.weight,
+            self.batches, self.made, public.shape, rows=public.rows, weight=self.weight,
             ridge=self.ridge, sigma=self.sigma,
         )  # fmt: skip
         terms = asked.terms
@@ -68,7 +68,7 @@ class Discriminate(Verb[Discriminator]):
                     "These marginals are written for another schema than the table's."
                 )
             return Discriminator(
-                asked.parts, theta + noise.gaussian(terms.cells, terms.cover), terms
+                asked.batches, theta + noise.gaussian(terms.cells, terms.cover), terms
             )
 
         return Priced(events=terms.events, reads=Passes(), answer=answer)

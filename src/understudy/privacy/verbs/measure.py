@@ -35,7 +35,7 @@ class Measurement:
     the threshold.
     """
 
-    part: QueryClass
+    batch: QueryClass
     counts: np.ndarray = field(repr=False)
     sigma: Fraction
     keys: np.ndarray | None = field(default=None, repr=False)
@@ -48,7 +48,7 @@ class Measure(Verb[list[Measurement]]):
     the data (M1).
 
     Attributes:
-        parts: the batches.
+        batches: the batches.
         rho: what they cost together.
         weights: public; the shares of ``rho`` are in proportion to them, equal if there are none.
         sparse: whether only noisy counts above a public threshold are released of every marginal,
@@ -56,7 +56,7 @@ class Measure(Verb[list[Measurement]]):
         kept: the threshold is the smallest that at most so many empty cells exceed on average.
     """
 
-    parts: Sequence[QueryClass]
+    batches: Sequence[QueryClass]
     rho: int | Fraction
     weights: Sequence[int | Fraction] | None = None
     sparse: bool = False
@@ -66,31 +66,31 @@ class Measure(Verb[list[Measurement]]):
     noisy_above: ClassVar = staticmethod(noisy_above)
 
     def priced(self, public: Public) -> Priced[list[Measurement]]:
-        parts, sparse = tuple(map(public.own, self.parts)), bool(self.sparse)
-        check_measurable(parts, sparse)
+        batches, sparse = tuple(map(public.own, self.batches)), bool(self.sparse)
+        check_measurable(batches, sparse)
         rho = exact_rho(self.rho)
         kept = whole(self.kept, 1)
-        if not parts or kept is None or kept > MOST_KEPT:
+        if not batches or kept is None or kept > MOST_KEPT:
             raise ParameterError(
                 "A measurement needs something to measure, and kept, a whole number up to"
                 f" {MOST_KEPT:,}."
             )
-        reads = read(parts)
-        events = charges(parts, rho, public.neighbours, self.weights)
+        reads = read(batches)
+        events = charges(batches, rho, public.neighbours, self.weights)
         sigmas = [sigma_of(event) for event in events]
         limits = [kept if sparse or size > DENSE_CELLS else None for _, size in reads]
 
         def answer(exact: Sequence[Counts], noise: Noise) -> list[Measurement]:
             return [
-                noisy(part, counts, sigma, limit, noise)
-                for part, counts, sigma, limit in zip(parts, exact, sigmas, limits, strict=True)
+                noisy(batch, counts, sigma, limit, noise)
+                for batch, counts, sigma, limit in zip(batches, exact, sigmas, limits, strict=True)
             ]
 
         return Priced(events=events, reads=reads, answer=answer)
 
 
 def charges(
-    parts: Sequence[QueryClass],
+    batches: Sequence[QueryClass],
     rho: Fraction,
     neighbours: Neighbours,
     weights: Sequence[int | Fraction] | None = None,
@@ -99,12 +99,12 @@ def charges(
     costs a little less. From public numbers alone, so that a plan can ask, too.
     """
     found = []
-    for part, share in zip(parts, as_shares(weights, len(parts)), strict=True):
-        l2 = l2_squared(part, neighbours)
+    for batch, share in zip(batches, as_shares(weights, len(batches)), strict=True):
+        l2 = l2_squared(batch, neighbours)
         sigma = round_sigma_up(max(sqrt_up(l2 / (2 * rho * share)), LEAST_SIGMA))
         found.append(
             ev.DiscreteGaussian(
-                what=f"measure {name_of(part)}", sigma_squared=sigma**2, l2_squared=l2
+                what=f"measure {name_of(batch)}", sigma_squared=sigma**2, l2_squared=l2
             )
         )
     return tuple(found)
@@ -117,10 +117,10 @@ def sigma_of(event: ev.DiscreteGaussian) -> Fraction:
 
 
 def noisy(
-    part: QueryClass, counts: Counts, sigma: Fraction, kept: int | None, noise: Noise
+    batch: QueryClass, counts: Counts, sigma: Fraction, kept: int | None, noise: Noise
 ) -> Measurement:
     if kept is None:
-        return Measurement(part, counts.dense() + noise.gaussian(counts.cells, sigma), sigma)
+        return Measurement(batch, counts.dense() + noise.gaussian(counts.cells, sigma), sigma)
     threshold = threshold_for(counts.cells, sigma, kept)
     keys, values = Measure.noisy_above(noise, counts, sigma, threshold)
-    return Measurement(part, values, sigma, keys, threshold)
+    return Measurement(batch, values, sigma, keys, threshold)

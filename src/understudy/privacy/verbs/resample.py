@@ -41,7 +41,7 @@ class Resample(Verb[list[Choice]]):
     row. The cost is a curve, and less than that of drawing anew while kappa times n is small.
 
     Attributes:
-        parts: the batches that are drawn from.
+        batches: the batches that are drawn from.
         shares: the answers of the average of the records so far.
         drawn: the queries that were drawn.
         satisfied: which of them the last record satisfies.
@@ -50,7 +50,7 @@ class Resample(Verb[list[Choice]]):
         records: how many records there are.
     """
 
-    parts: Sequence[QueryClass]
+    batches: Sequence[QueryClass]
     shares: Sequence[np.ndarray]
     drawn: Sequence[Choice]
     satisfied: Sequence[bool]
@@ -67,9 +67,9 @@ class Resample(Verb[list[Choice]]):
                 "Keeping drawn queries is proved private for a public number of rows only; use"
                 " replace-one."
             )
-        parts = tuple(map(public.own, self.parts))
-        check_sizes(parts)
-        shares = checked_shares(parts, self.shares)
+        batches = tuple(map(public.own, self.batches))
+        check_sizes(batches)
+        shares = checked_shares(batches, self.shares)
         kappa, gamma = exact_rho(self.kappa), exact_rho(self.gamma)
         records = whole(self.records, 1)
         if (
@@ -81,7 +81,7 @@ class Resample(Verb[list[Choice]]):
                 "Keeping drawn queries needs at least one record, and kappa and gamma neither tiny"
                 " nor huge."
             )
-        reads = read(parts)
+        reads = read(batches)
         slots = slots_of(reads, self.drawn, self.satisfied)
         rows = public.rows
         table = ScoreTable.at(kappa, highest(rows, records, True))
@@ -100,7 +100,7 @@ class Resample(Verb[list[Choice]]):
             drawn = Resample.draw(noise, scores, table, len(kept) - sum(kept))
             fresh = iter(choices_of(reads, drawn))
             return [
-                Choice(reads[slot.batch].part, slot.place, slot.sign) if keep else next(fresh)
+                Choice(reads[slot.batch].batch, slot.place, slot.sign) if keep else next(fresh)
                 for slot, keep in zip(slots, kept, strict=True)
             ]
 

@@ -47,7 +47,7 @@ class Residual:
     Released, safe to show.
     """
 
-    part: Marginal
+    batch: Marginal
     counts: np.ndarray = field(repr=False)
     sigma: Fraction
 
@@ -58,33 +58,33 @@ class Residuals(Verb[list[Residual]]):
     sigmas: one joint charge (M8).
     """
 
-    parts: Sequence[Marginal]
+    batches: Sequence[Marginal]
     sigmas: Sequence[Fraction]
 
     name: ClassVar[str] = "measure_residuals"
 
     def priced(self, public: Public) -> Priced[list[Residual]]:
-        given = tuple(map(public.own, self.parts))
+        given = tuple(map(public.own, self.batches))
         check_sizes(given)
-        parts = [part for part in given if isinstance(part, Marginal)]
-        if len(parts) != len(given):
+        batches = [batch for batch in given if isinstance(batch, Marginal)]
+        if len(batches) != len(given):
             raise ParameterError(
                 "Residuals are of whole marginals, written for the table's own schema."
             )
-        drawn = check_residuals(parts, tuple(self.sigmas), public.shape)
+        drawn = check_residuals(batches, tuple(self.sigmas), public.shape)
 
         def answer(exact: Sequence[Counts], noise: Noise) -> list[Residual]:
             return [
                 Residual(
-                    part,
-                    contrast(counts.dense(), part.shape) + noise.gaussian(counts.cells, sigma),
+                    batch,
+                    contrast(counts.dense(), batch.shape) + noise.gaussian(counts.cells, sigma),
                     sigma,
                 )
-                for part, counts, sigma in zip(parts, exact, drawn, strict=True)
+                for batch, counts, sigma in zip(batches, exact, drawn, strict=True)
             ]
 
-        event = joint_event(parts, drawn, public.neighbours)
-        return Priced(events=(event,), reads=read(parts), answer=answer)
+        event = joint_event(batches, drawn, public.neighbours)
+        return Priced(events=(event,), reads=read(batches), answer=answer)
 
 
 def contrast(table: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -100,40 +100,40 @@ def contrast(table: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return centred.reshape(-1)
 
 
-def sensitivity(part: Marginal) -> int:
+def sensitivity(batch: Marginal) -> int:
     """Squared length of any column of Xi_A: what one row adds (proofs/residuals, M8)."""
-    return math.prod(size * (size - 1) for size in part.shape)
+    return math.prod(size * (size - 1) for size in batch.shape)
 
 
 def joint_event(
-    parts: Sequence[Marginal], sigmas: Sequence[Fraction], neighbours: Neighbours
+    batches: Sequence[Marginal], sigmas: Sequence[Fraction], neighbours: Neighbours
 ) -> ev.JointGaussian:
     """The one charge for residuals measured together."""
     return ev.JointGaussian(
-        what=f"measure residuals of {len(parts):,} marginals",
+        what=f"measure residuals of {len(batches):,} marginals",
         sigmas_squared=tuple(sigma**2 for sigma in sigmas),
-        l2_in_sigmas=joint_l2(parts, sigmas, neighbours),
+        l2_in_sigmas=joint_l2(batches, sigmas, neighbours),
     )
 
 
 def check_residuals(
-    parts: Sequence[Marginal], sigmas: Sequence[Fraction], shape: tuple[int, ...]
+    batches: Sequence[Marginal], sigmas: Sequence[Fraction], shape: tuple[int, ...]
 ) -> list[Fraction]:
     """The sigmas on the sampler's grid; refuses what has no residual or too much noise."""
-    if not parts or len(parts) != len(sigmas):
+    if not batches or len(batches) != len(sigmas):
         raise ParameterError("Residuals need at least one marginal, and a sigma for each.")
-    for part in parts:
+    for batch in batches:
         # The joint bound relies on one row having the same code in every table, so shapes must be
         # the schema's, not only sizes.
         if (
-            len(set(part.positions)) != len(part.positions)
-            or any(not 0 <= p < len(shape) for p in part.positions)
-            or part.shape != tuple(shape[p] for p in part.positions)
+            len(set(batch.positions)) != len(batch.positions)
+            or any(not 0 <= p < len(shape) for p in batch.positions)
+            or batch.shape != tuple(shape[p] for p in batch.positions)
         ):
             raise ParameterError(
                 "Residuals are of whole marginals, written for the table's own schema."
             )
-        if 1 in part.shape:
+        if 1 in batch.shape:
             raise ParameterError("A column with a single value has no residual; leave it out.")
     exact = [exact_number(sigma) if isinstance(sigma, Fraction) else None for sigma in sigmas]
     if any(sigma is None or sigma <= 0 for sigma in exact):
@@ -151,7 +151,7 @@ def check_residuals(
 
 
 def joint_l2(
-    parts: Sequence[Marginal], sigmas: Sequence[Fraction], neighbours: Neighbours
+    batches: Sequence[Marginal], sigmas: Sequence[Fraction], neighbours: Neighbours
 ) -> Fraction:
     """Bound on the sum over residuals of |change|^2 / sigma^2 between neighbours.
 
@@ -161,17 +161,19 @@ def joint_l2(
     """
     weights, scale = _in_units(
         [
-            (sensitivity(part) * s.denominator**2, s.numerator**2)
-            for part, s in zip(parts, sigmas, strict=True)
+            (sensitivity(batch) * s.denominator**2, s.numerator**2)
+            for batch, s in zip(batches, sigmas, strict=True)
         ]
     )
     if neighbours is Neighbours.ADD_REMOVE_ONE:
         return sum(weights) / scale
-    sizes = {p: size for part in parts for p, size in zip(part.positions, part.shape, strict=True)}
+    sizes = {
+        p: size for batch in batches for p, size in zip(batch.positions, batch.shape, strict=True)
+    }
     whole: defaultdict[tuple[int, ...], int] = defaultdict(int)
-    for part, weight in zip(parts, weights, strict=True):
-        if part.positions:
-            whole[part.columns] += weight
+    for batch, weight in zip(batches, weights, strict=True):
+        if batch.positions:
+            whole[batch.columns] += weight
     return 2 * _worst_swap(whole, sizes) / scale if whole else Fraction(0)
 
 

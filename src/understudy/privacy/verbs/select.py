@@ -36,7 +36,7 @@ class Select(Verb[list[Choice]]):
     A query's score is ``|m*count - round(m*n*share)|`` rows, m the multiplier.
 
     Attributes:
-        parts: the batches to draw from.
+        batches: the batches to draw from.
         shares: the model's answers.
         rho: what all draws cost together.
         draws: how many.
@@ -45,7 +45,7 @@ class Select(Verb[list[Choice]]):
         distinct: whether no candidate is drawn twice.
     """
 
-    parts: Sequence[QueryClass]
+    batches: Sequence[QueryClass]
     shares: Sequence[np.ndarray]
     rho: int | Fraction
     draws: int = 1
@@ -57,13 +57,13 @@ class Select(Verb[list[Choice]]):
     draw: ClassVar = staticmethod(draw)
 
     def priced(self, public: Public) -> Priced[list[Choice]]:
-        parts, signed, distinct = (
-            tuple(map(public.own, self.parts)),
+        batches, signed, distinct = (
+            tuple(map(public.own, self.batches)),
             bool(self.signed),
             bool(self.distinct),
         )
-        check_sizes(parts)
-        shares = checked_shares(parts, self.shares)
+        check_sizes(batches)
+        shares = checked_shares(batches, self.shares)
         rho = exact_rho(self.rho)
         # NumPy's whole numbers would wrap, and are not exact to the accountant
         draws, multiplier = whole(self.draws, 1), whole(self.multiplier, 1)
@@ -72,7 +72,7 @@ class Select(Verb[list[Choice]]):
                 "A selection needs at least one draw and a multiplier of at least 1, both whole"
                 " numbers."
             )
-        reads = read(parts)
+        reads = read(batches)
         candidates = sum(size for _, size in reads)
         check_distinct(draws, candidates * (2 if signed else 1), distinct)
         table = ScoreTable.within(rho / draws, multiplier, highest(public.rows, multiplier, signed))

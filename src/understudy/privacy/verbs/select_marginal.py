@@ -44,7 +44,7 @@ class SelectMarginal(Verb[list[int]]):
     is paid for.
 
     Attributes:
-        parts: the candidates.
+        batches: the candidates.
         answers: the model's counts, dense or sparse.
         answer_rows: among so many rows.
         rho: what all draws cost together.
@@ -56,7 +56,7 @@ class SelectMarginal(Verb[list[int]]):
         distinct: whether no marginal is drawn twice.
     """
 
-    parts: Sequence[Marginal]
+    batches: Sequence[Marginal]
     answers: Sequence[Counts]
     answer_rows: int
     rho: int | Fraction
@@ -71,12 +71,16 @@ class SelectMarginal(Verb[list[int]]):
     draw: ClassVar = staticmethod(draw)
 
     def priced(self, public: Public) -> Priced[list[int]]:
-        parts, score, distinct = tuple(map(public.own, self.parts)), self.score, bool(self.distinct)
-        if not all(isinstance(part, Marginal) for part in parts):
+        batches, score, distinct = (
+            tuple(map(public.own, self.batches)),
+            self.score,
+            bool(self.distinct),
+        )
+        if not all(isinstance(batch, Marginal) for batch in batches):
             raise ParameterError(
                 "Only whole marginals can be selected as such; use select for other queries."
             )
-        rows, reads = public.rows, read(parts)
+        rows, reads = public.rows, read(batches)
         answers, answer_rows = checked_answers(reads, self.answers, self.answer_rows, rows)
         rho = exact_rho(self.rho)
         draws = whole(self.draws, 1)
@@ -88,10 +92,10 @@ class SelectMarginal(Verb[list[int]]):
             raise ParameterError(
                 "Floors go with the score TOTAL; with LARGEST, give penalties instead."
             )
-        floors = whole_numbers(self.floors, len(parts), 0, "Floors")
-        penalties = whole_numbers(self.penalties, len(parts), 0, "Penalties")
-        weights = whole_numbers(self.weights, len(parts), 1, "Weights")
-        check_distinct(draws, len(parts), distinct)
+        floors = whole_numbers(self.floors, len(batches), 0, "Floors")
+        penalties = whole_numbers(self.penalties, len(batches), 0, "Penalties")
+        weights = whole_numbers(self.weights, len(batches), 1, "Weights")
+        check_distinct(draws, len(batches), distinct)
         if max(weights) * rows > LARGEST_SCORE:
             raise ParameterError(
                 f"A selection with weight {max(weights):,} over {rows:,} rows has scores beyond"
@@ -122,7 +126,7 @@ class SelectMarginal(Verb[list[int]]):
         return Priced(
             events=(
                 ev.ExponentialDraws(
-                    what=f"select {draws} of {len(parts):,} marginals",
+                    what=f"select {draws} of {len(batches):,} marginals",
                     log_weight_shift=shift,
                     draws=draws,
                 ),

@@ -23,7 +23,7 @@ class ReleaseTotal(Verb[Measurement]):
     name: ClassVar[str] = "release_total"
 
     def priced(self, public: Public) -> Priced[Measurement]:
-        measured = Measure(parts=(EVERYBODY,), rho=self.rho).priced(public)
+        measured = Measure(batches=(EVERYBODY,), rho=self.rho).priced(public)
 
         def answer(exact: object, noise: Noise) -> Measurement:
             return measured.answer(exact, noise)[0]
