@@ -115,7 +115,7 @@ def is_a_sentence(text: str, most: int = 1000) -> bool:
 
 def _raised_at(problem: Exception) -> str:
     frames = traceback.extract_tb(problem.__traceback__)
-    ours = [frame for frame in frames if "understudy" in Path(frame.filename).batches] or frames
+    ours = [frame for frame in frames if "understudy" in Path(frame.filename).parts] or frames
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
 
 

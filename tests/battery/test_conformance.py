@@ -203,7 +203,8 @@ def test_a_query_class_that_understates_its_sensitivity_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "understudy.checks.part_from_dict", lambda data, schema: Understated.from_dict(data, schema)
+        "understudy.checks.batch_from_dict",
+        lambda data, schema: Understated.from_dict(data, schema),
     )
     with pytest.raises(AssertionError, match="L2 squared"):
         check_query_class(Understated)

@@ -748,7 +748,7 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize("part", FOREIGN, ids=range(len(FOREIGN)))
+@pytest.mark.parametrize("batch", FOREIGN, ids=range(len(FOREIGN)))
 def test_queries_of_another_schema_are_refused_before_anything_is_charged(
     batch: QueryClass, tmp_path: Path
 ) -> None:

@@ -81,7 +81,7 @@ def test_what_a_child_leaves_behind_is_counted(tmp_path: Path) -> None:
     assert found.findings == (("w", "b'x'"), ("ended by timeout", "b'slow'"))
     (tmp_path / "empty").mkdir()
     assert "exit code 3" in fuzz.read("csv", 3, "it broke", tmp_path / "empty").findings[0][0]
-    assert fuzz.batch([found])["misses"] == 2 and fuzz.batch([found])["cases"] == 9
+    assert fuzz.part([found])["misses"] == 2 and fuzz.part([found])["cases"] == 9
 
 
 def test_without_atheris_one_line_says_how_to_get_it(

@@ -82,7 +82,7 @@ def batches() -> list[QueryClass]:
 # ---------------------------------------------------------------------- expectations and gradients
 
 
-@pytest.mark.parametrize("part", batches(), ids=lambda batch: batch.kind)
+@pytest.mark.parametrize("batch", batches(), ids=lambda batch: batch.kind)
 def test_answers_are_expectations_over_all_records(batch: QueryClass) -> None:
     at = chances(FOUR, 300)  # more than one group of lanes
     weights = np.prod(
@@ -92,7 +92,7 @@ def test_answers_are_expectations_over_all_records(batch: QueryClass) -> None:
     assert np.allclose(batch.relaxed().answers(at), expected, atol=2e-6)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("part", batches(), ids=lambda batch: batch.kind)
+@pytest.mark.parametrize("batch", batches(), ids=lambda batch: batch.kind)
 def test_gradients_are_differences(batch: QueryClass) -> None:
     """Answers are linear in each single chance, so a difference over a step of 1 is the derivative,
     not near it.

@@ -23,8 +23,8 @@ def modules() -> dict[str, Path]:
     """Every module of the package by its name."""
     found = {}
     for path in (SRC / "understudy").rglob("*.py"):
-        batches = path.relative_to(SRC).with_suffix("").batches
-        found[".".join(batches[:-1] if batches[-1] == "__init__" else batches)] = path
+        parts = path.relative_to(SRC).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
 

@@ -210,7 +210,7 @@ def test_a_verb_that_is_changed_after_it_was_priced_answers_as_it_was() -> None:
     verb = Measure(batches=[X], rho=Fraction(1, 1000))
 
     def change() -> None:
-        object.__setattr__(verb, "parts", [BOTH])
+        object.__setattr__(verb, "batches", [BOTH])
         object.__setattr__(verb, "rho", Fraction(10**9))
         object.__setattr__(verb, "sparse", True)
 
@@ -479,7 +479,7 @@ def batches() -> list[QueryClass]:
     return [Odd(one), Sly((0,), (2,)), EqualMarginal(one), named(one)]
 
 
-@pytest.mark.parametrize("part", batches(), ids=lambda batch: type(batch).__name__)
+@pytest.mark.parametrize("batch", batches(), ids=lambda batch: type(batch).__name__)
 def test_a_batch_that_nobody_announced_never_sees_the_table(batch: QueryClass) -> None:
     """It would be handed the rows, and believed what it says about its price."""
     size = batch.size

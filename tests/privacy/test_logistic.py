@@ -74,8 +74,8 @@ def meter_on(
 
 def asked(meter: Meter, **how: Any) -> Discriminator:
     """The verb with some of its arguments changed."""
-    given = {"parts": [X, Y], "made": MADE, "weight": 1, "ridge": 40, "sigma": Fraction(3), **how}
-    return meter.ask(Discriminate(batches=given.pop("parts"), made=given.pop("made"), **given))
+    given = {"batches": [X, Y], "made": MADE, "weight": 1, "ridge": 40, "sigma": Fraction(3), **how}
+    return meter.ask(Discriminate(batches=given.pop("batches"), made=given.pop("made"), **given))
 
 
 # ---------------------------------------------------------------------- the objective, once more, in floats
@@ -540,12 +540,12 @@ def test_noise_that_does_not_happen_stops_the_room() -> None:
 
 def test_refused_discriminators_cost_nothing() -> None:
     refusals: list[tuple[type[Exception], dict[str, Any]]] = [
-        (ParameterError, {"parts": []}),
-        (ParameterError, {"parts": [X, Symmetric((all_of(Literal(0, 1)),))]}),
-        (ParameterError, {"parts": [X, Marginal((7,), (2,))]}),
-        (ParameterError, {"parts": [X, Marginal((-1,), (2,))]}),
-        (ParameterError, {"parts": [X, Marginal((1,), (1,))]}),
-        (ParameterError, {"parts": [X, Marginal((0,), (2, 1))]}),
+        (ParameterError, {"batches": []}),
+        (ParameterError, {"batches": [X, Symmetric((all_of(Literal(0, 1)),))]}),
+        (ParameterError, {"batches": [X, Marginal((7,), (2,))]}),
+        (ParameterError, {"batches": [X, Marginal((-1,), (2,))]}),
+        (ParameterError, {"batches": [X, Marginal((1,), (1,))]}),
+        (ParameterError, {"batches": [X, Marginal((0,), (2, 1))]}),
         (ParameterError, {"made": np.zeros((0, 2), int)}),
         (ParameterError, {"made": np.zeros((3, 3), int)}),
         (ParameterError, {"made": np.zeros(2, int)}),

@@ -145,7 +145,7 @@ class QueryClass(ABC):
 
     @abstractmethod
     def to_dict(self, schema: Domain) -> dict[str, Any]:
-        """A plain form that :func:`understudy.queries.workload.part_from_dict` reads back."""
+        """A plain form that :func:`understudy.queries.workload.batch_from_dict` reads back."""
 
     @classmethod
     @abstractmethod
