@@ -35,10 +35,10 @@ def test_a_run_tells_caught_from_missed_and_mends_what_it_broke() -> None:
     broken = Mutant(
         "no row is ever meant",
         place_of,
-        (("found |= np", "found &= np"),),
+        (("mask |= np", "mask &= np"),),
         ("tests/queries/test_condition.py",),
     )
-    same = Mutant("nothing", place_of, (("found |= np", "found  |= np"),), broken.tests)
+    same = Mutant("nothing", place_of, (("mask |= np", "mask  |= np"),), broken.tests)
     unknown = Mutant(
         "no such test",
         place_of,

@@ -70,7 +70,7 @@ def released() -> Release:
 @pytest.mark.parametrize("text", CONDITIONS)
 def test_conditioning_is_bayes_rule(text: str) -> None:
     model, condition = mixture(), Condition.parse(text, SMALL)
-    given, whole, holds = model.given(condition), joint(model), condition.holds(CELLS)
+    given, whole, holds = model.conditional(condition), joint(model), condition.holds(CELLS)
     assert given.share == pytest.approx(whole[holds].sum(), rel=1e-5)
     assert 1 <= given.carriers <= len(given.weights)
     codes = given.rows(60_000, np.random.default_rng(1))
@@ -94,7 +94,7 @@ def test_a_condition_that_no_row_meets_is_refused() -> None:
     model = Mixture(SMALL, Chances(values, np.asarray([0, 3, 7, 9], np.int64)))
     for text in ("a = 0 and b = 1", "a = 1 and a = 2"):
         with pytest.raises(ParameterError, match="No row of this model"):
-            model.given(Condition.parse(text, SMALL))
+            model.conditional(Condition.parse(text, SMALL))
 
 
 def test_samples_are_in_the_users_types_and_repeat_with_a_seed(released: Release) -> None:

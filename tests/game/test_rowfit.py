@@ -56,7 +56,7 @@ def loss(rows: np.ndarray, people: float, targets: list[Target]) -> float:
         else:
             counts = count_cells(rows, target.positions, target.shape).astype(float)
             counts = counts if target.keys is None else counts[target.keys]
-        total += float(np.sum(target.weights * (scale * counts - target.people) ** 2)) / 2
+        total += float(np.sum(target.weights * (scale * counts - target.counts) ** 2)) / 2
     return total
 
 
@@ -159,7 +159,7 @@ def test_evidence_pools_repeats_and_sums_by_their_precision() -> None:
     evidence.add(us.Measurement(batch, table + 3, Fraction(1)))
     pooled = evidence.tables[(0, 1)]
     assert np.allclose(
-        pooled.people,
+        pooled.counts,
         (table.reshape(3, 2).T.ravel() * 0.25 + (table.reshape(3, 2).T.ravel() + 3)) / 1.25,
     )
     assert pooled.sigma == pytest.approx((1 / 1.25) ** 0.5)
@@ -178,7 +178,7 @@ def test_a_marginal_of_half_a_billion_cells_is_fitted_by_its_listed_cells_alone(
         for name in "abcde"
     ]
     wide = us.Measurement(batch, np.full(30, 250), Fraction(5), keys, 40)
-    player = RowPlayer(schema, people=11_000, rng=np.random.default_rng(1), rows=4000, sweeps=4)
+    player = RowPlayer(schema, n=11_000, rng=np.random.default_rng(1), rows=4000, sweeps=4)
     player.learn([*ones, wide])
     found = player.result().rows(4000, np.random.default_rng(2))
     counts = (
@@ -193,7 +193,7 @@ def test_a_marginal_of_half_a_billion_cells_is_fitted_by_its_listed_cells_alone(
     evidence.add(wide)
     (target,) = evidence.other_targets(crowded, 11_000 / 4000)
     assert isinstance(target, TableTarget) and target.keys is not None
-    assert target.people[np.searchsorted(target.keys, 0)] == 40
+    assert target.counts[np.searchsorted(target.keys, 0)] == 40
 
 
 def test_project_makes_rows_from_tables_of_anybody() -> None:

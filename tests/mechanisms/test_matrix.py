@@ -327,7 +327,7 @@ def test_rows_start_from_the_columns_as_first_learnt() -> None:
     """A model is proposed before anything is measured; wider tables must not be judged against that
     one.
     """
-    player = RowPlayer(SMALL, people=600, rng=np.random.default_rng(0))
+    player = RowPlayer(SMALL, n=600, rng=np.random.default_rng(0))
     player.propose()
     batch = Marginal.of(SMALL, ["a"])
     truth = np.array([540.0, 30.0, *[30.0 / (SMALL.shape[0] - 2)] * (SMALL.shape[0] - 2)])

@@ -38,7 +38,7 @@ def seconds(work: Workload, outlook: Outlook, rows: int, released: int) -> float
     fitting = outlook.sweep * (outlook.sweeps * ROWS + LAST_SWEEPS * min(released, MOST_FITTED))
     writing = released * len(schema) * WRITE_A_CELL + outlook.tables * SHOW_A_TABLE
     measuring = (
-        outlook.drawn * DRAW_A_CELL
+        outlook.noisy_cells * DRAW_A_CELL
         + outlook.rounds * judging
         + _answers(work, rows) * ANSWER_A_CELL
     )

@@ -73,7 +73,7 @@ def project(
         raise ParameterError("There is nothing to fit rows to; give at least one noisy table.")
     rng = np.random.default_rng(seed)
     player = RowPlayer(
-        described, people=_people(given) if people is None else int(people), rng=rng, sweeps=3
+        described, n=_people(given) if people is None else int(people), rng=rng, sweeps=3
     )
     player.learn(given)
     return described.decode(player.result().rows(int(rows), rng), rng)

@@ -222,7 +222,7 @@ class Release:
                 float(self.model.chances.rows),
                 None,
             )
-        given = self.model.given(condition)
+        given = self.model.conditional(condition)
         codes = given.rows(int(rows or max(1, round(given.share * len(self.codes)))), rng)
         doubtful = self._doubts(condition, given.share)
         return Sample(

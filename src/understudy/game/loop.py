@@ -83,13 +83,13 @@ def play(
     findings: list[Finding] = []
     watcher.stage("measuring and fitting", rounds)
     for _ in range(rounds):
-        found = query.point(data.propose())
-        if not found:
+        answers = query.point(data.propose())
+        if not answers:
             break
         watcher.part(LOOKING)
-        data.learn(found)
-        findings.extend(found)
-        watcher.step(in_words(found, schema))
+        data.learn(answers)
+        findings.extend(answers)
+        watcher.step(in_words(answers, schema))
     return Played(data.result(), tuple(findings))
 
 
@@ -97,12 +97,12 @@ def in_words(findings: Sequence[Finding], schema: Schema) -> str:
     """What a round found, for those who watch; a finding is a released value."""
     last = findings[-1]
     if isinstance(last, Choice):
-        said = f"chosen: {'' if last.sign > 0 else 'not '}{last.batch.describe(schema, last.index)}"
+        text = f"chosen: {'' if last.sign > 0 else 'not '}{last.batch.describe(schema, last.index)}"
     elif isinstance(last, Discriminator):
-        said = f"a discriminator of {len(last.values):,} cells"
+        text = f"a discriminator of {len(last.values):,} cells"
     else:
-        said = (
+        text = (
             "measured:"
             f" {', '.join(schema.names[c] for c in last.batch.columns[:MOST_NAMED]) or 'all rows'}"
         )
-    return said if len(findings) == 1 else f"{said}, and {len(findings) - 1:,} more"
+    return text if len(findings) == 1 else f"{text}, and {len(findings) - 1:,} more"

@@ -43,9 +43,9 @@ class Parameter:
 
 def parameters_of(kind: type[Mechanism]) -> list[Parameter]:
     """Its parameters, in order."""
-    hints, told = typing.get_type_hints(kind), meanings(kind)
+    hints, texts = typing.get_type_hints(kind), meanings(kind)
     return [
-        Parameter(f.name, _kinds(hints[f.name]), _plain(f.default), told.get(f.name, ""))
+        Parameter(f.name, _kinds(hints[f.name]), _plain(f.default), texts.get(f.name, ""))
         for f in dataclasses.fields(kind)
     ]
 
@@ -54,11 +54,11 @@ def meanings(kind: type[Mechanism]) -> dict[str, str]:
     """What the docstrings of a class and its parents say of each attribute; the class's own words
     come first.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for ancestor in kind.__mro__:
         for name, words in ENTRY.findall(_page(ancestor).partition("Attributes:\n")[2]):
-            found.setdefault(name, _unmarked(words))
-    return found
+            texts.setdefault(name, _unmarked(words))
+    return texts
 
 
 def way(kind: type[Mechanism]) -> str:
@@ -78,7 +78,7 @@ def _page(kind: type) -> str:
 def _unmarked(text: str) -> str:
     """One line without the marks that only a documentation tool reads."""
     line = " ".join(text.split()).replace(UNSET, "unless given, ")
-    return MARKS.sub(lambda found: found[1] or found[2], line)
+    return MARKS.sub(lambda match: match[1] or match[2], line)
 
 
 def _plain(value: Any) -> Any:

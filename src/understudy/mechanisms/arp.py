@@ -163,7 +163,7 @@ class Arp(Mechanism):
             steps.append(MeasureAll(meter, tables.own, rho=shares.rest))
         data = RowPlayer(
             schema,
-            people=decision.means.rows,
+            n=decision.means.rows,
             rng=rng,
             sweeps=SWEEPS_IN_ROUNDS if adaptive else SWEEPS_AT_ONCE,
             heat=plan.heat,
@@ -173,7 +173,7 @@ class Arp(Mechanism):
         rounds = len(steps) - 1 + plan.rounds
         return play(data, InTurn(*steps), rounds=rounds, watcher=watcher, schema=schema)
 
-    def is_adaptive(self, tables: Tables, rho: Fraction, people: int) -> bool:
+    def is_adaptive(self, tables: Tables, rho: Fraction, rows: int) -> bool:
         """The public rule: at once while that leaves little noise on each cell, else only what is
         most wrong.
         """
@@ -183,14 +183,14 @@ class Arp(Mechanism):
             # with no table small enough to be measured at once, only their sub-marginals are left
             # to spend on
             return True
-        noisy = self._sigma(tables, rho, False) > SMALL_NOISE * people
+        noisy = self._sigma(tables, rho, False) > SMALL_NOISE * rows
         return noisy and len(tables.own) > self.rounds / 2
 
     def _outlook(
-        self, brief: Brief, tables: Tables, sigma: float, adaptive: bool, people: int
+        self, brief: Brief, tables: Tables, sigma: float, adaptive: bool, rows: int
     ) -> Outlook:
         counted, ones = tables.candidates if adaptive else tables.own, tables.ones
-        cells = sum(_held(batch, people) for batch in counted)
+        cells = sum(_stored_cells(batch, rows) for batch in counted)
         # of the candidates, as many as there are rounds
         typical = self.rounds / len(counted) if adaptive else 1.0
         dense = [batch for batch in counted if batch.size <= DENSE_CELLS]
@@ -202,17 +202,17 @@ class Arp(Mechanism):
             sigma=sigma,
             tables=len(counted) + len(ones),
             cells=cells,
-            drawn=sum(batch.size for batch in ones) + round(typical * cells),
+            noisy_cells=sum(batch.size for batch in ones) + round(typical * cells),
             rounds=self.rounds if adaptive else 0,
             sweep=seconds_a_row(with_sums(dense)) * min(typical, 1.0) + seconds_a_row(ones),
             sweeps=moved if adaptive else refits(counted, SWEEPS_AT_ONCE),
             unmeasured=UNMEASURED if adaptive else 0.0,
         )
 
-    def _heat(self, tables: Tables, sigma: float, adaptive: bool, people: int) -> float:
+    def _heat(self, tables: Tables, sigma: float, adaptive: bool, rows: int) -> float:
         if not adaptive and tables.pairs_only:
             return PAIRS_HEAT
-        return min(max(HELD_BACK[adaptive] * people / sigma, HEAT), HOTTEST)
+        return min(max(HELD_BACK[adaptive] * rows / sigma, HEAT), HOTTEST)
 
     def _first(self, adaptive: bool) -> Fraction:
         return (
@@ -295,14 +295,14 @@ def own_tables(brief: Brief) -> list[Marginal]:
     """The workload's own marginals of two columns and more, and those of the columns of its single
     queries; widest left out.
     """
-    found: dict[Marginal, None] = {}
+    tables: dict[Marginal, None] = {}
     for batch in brief.workload:
         own = batch.as_table() is not None
         for columns in batch.column_sets():
             table = _marginal(brief, columns)
             if len(columns) > 1 and (table.size <= CANDIDATE_CELLS or own):
-                found[table] = None
-    return list(found)
+                tables[table] = None
+    return list(tables)
 
 
 def single_queries(brief: Brief) -> list[Symmetric]:
@@ -311,20 +311,20 @@ def single_queries(brief: Brief) -> list[Symmetric]:
     Only of classes that rows can be fitted to; every other class is served by the marginals of its
     columns, as far as these go.
     """
-    found: list[Symmetric] = []
+    batches: list[Symmetric] = []
     for batch in brief.workload:
         sets = batch.column_sets()
         wide = {columns for columns in sets if _marginal(brief, columns).size > CANDIDATE_CELLS}
         asked = batch.apart(wide)
-        found.extend([] if asked is None else [asked])
-    return found
+        batches.extend([] if asked is None else [asked])
+    return batches
 
 
 def closure(brief: Brief) -> list[Marginal]:
     """What selection may choose from: the workload's own marginals and their sub-marginals, narrow
     and small ones first.
     """
-    found = {
+    marginals = {
         columns: _marginal(brief, columns)
         for batch in brief.workload
         for whole in batch.column_sets()
@@ -332,7 +332,7 @@ def closure(brief: Brief) -> list[Marginal]:
         for columns in combinations(sorted(whole), k)
     }
     chosen, total = [], 0
-    for table in sorted(found.values(), key=lambda table: (len(table.positions), table.size)):
+    for table in sorted(marginals.values(), key=lambda table: (len(table.positions), table.size)):
         total += table.size
         if table.size <= CANDIDATE_CELLS and total <= ALL_CELLS:
             chosen.append(table)
@@ -349,9 +349,9 @@ def _marginal(brief: Brief, columns: frozenset[int] | set[int] | tuple[int, ...]
     return Marginal(positions, tuple(brief.schema.shape[p] for p in positions))
 
 
-def _held(batch: Marginal, people: int) -> int:
+def _stored_cells(batch: Marginal, rows: int) -> int:
     """How many counts of a table are kept: all cells, or only the occupied ones of a wide table."""
-    return batch.size if batch.size <= DENSE_CELLS else people
+    return batch.size if batch.size <= DENSE_CELLS else rows
 
 
 def _weight(column: Marginal) -> int:

@@ -75,7 +75,7 @@ class Outlook:
     sigma: float  # noise of one measured count, in people
     tables: int  # counted among the rows
     cells: int  # of everything counted
-    drawn: int  # cells that get noise
+    noisy_cells: int  # cells that get noise
     rounds: int  # in which all that was counted is looked at again
     sweep: float  # seconds to visit every cell of one fitted row once, when everything is measured
     sweeps: float  # so many of them over the rows that are kept while playing
@@ -200,26 +200,26 @@ def available_mechanisms() -> dict[str, type[Mechanism]]:
     """Every mechanism: those in this folder, and those that installed packages announce."""
     import understudy.mechanisms as room
 
-    found = {kind.name: kind for kind in classes_in(room, Mechanism)}  # type: ignore[type-abstract]
+    mechanisms = {kind.name: kind for kind in classes_in(room, Mechanism)}  # type: ignore[type-abstract]
     for entry in entry_points(group=ENTRY_POINTS):
         thing = entry.load()
-        found.setdefault(thing.name, thing)
-    return dict(sorted(found.items()))
+        mechanisms.setdefault(thing.name, thing)
+    return dict(sorted(mechanisms.items()))
 
 
 def mechanism_of(name: str) -> type[Mechanism]:
     """The mechanism of a name, or a refusal that says which there are."""
-    known = available_mechanisms()
+    mechanisms = available_mechanisms()
     if not isinstance(name, str):
         raise ParameterError(
             f"mechanism must be a name or a Mechanism, not of type {type(name).__name__}."
         )
-    if name not in known:
+    if name not in mechanisms:
         raise ParameterError(
-            f"There is no mechanism {shown(name)}{meant(name, known)}; there are auto,"
-            f" {', '.join(known)}."
+            f"There is no mechanism {shown(name)}{meant(name, mechanisms)}; there are auto,"
+            f" {', '.join(mechanisms)}."
         )
-    return known[name]
+    return mechanisms[name]
 
 
 def make(mechanism: str | Mechanism, parameters: dict[str, Any] | None = None) -> Mechanism:

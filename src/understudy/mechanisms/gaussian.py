@@ -60,7 +60,7 @@ class Gaussian(Mechanism):
             sigma=sigma,
             tables=len(tables),
             cells=cells,
-            drawn=cells,
+            noisy_cells=cells,
             rounds=0,
             sweep=seconds_a_row(
                 with_sums([table for batch in tables if (table := batch.as_table()) is not None])
@@ -89,5 +89,5 @@ class Gaussian(Mechanism):
         query = InTurn(
             MeasureAll(meter, ones, rho=first), MeasureAll(meter, wider, rho=means.rho - first)
         )
-        data = RowPlayer(schema, people=means.rows, rng=rng, sweeps=SWEEPS, watcher=watcher)
+        data = RowPlayer(schema, n=means.rows, rng=rng, sweeps=SWEEPS, watcher=watcher)
         return play(data, query, rounds=2, watcher=watcher, schema=schema)

@@ -77,19 +77,19 @@ class Matrix(Mechanism):
     def decide(self, brief: Brief, means: Means) -> Decision:
         """The noise of the worst table of the workload is known exactly."""
         wanted = tables_for(brief.workload)
-        made = plan(
+        split = plan(
             wanted,
             rho=means.rho,
             neighbours=brief.neighbours,
             objective=self.objective,
             total_sigma=means.rows_sigma,
         )
-        cells, sigma = sum(batch.size for batch in made.batches), float(made.errors.max())
+        cells, sigma = sum(batch.size for batch in split.batches), float(split.errors.max())
         outlook = Outlook(
             sigma=sigma,
-            tables=len(made.batches),
+            tables=len(split.batches),
             cells=cells,
-            drawn=cells,
+            noisy_cells=cells,
             rounds=0,
             sweep=seconds_a_row(fitted_to(wanted)),
             sweeps=refits(wanted, SWEEPS),
@@ -98,23 +98,23 @@ class Matrix(Mechanism):
             self,
             brief,
             means,
-            how=f"{len(made.batches)} residuals measured at once",
-            numbers={"residuals": len(made.batches), "tables": len(wanted), "sigma": sigma},
-            plan=made,
+            how=f"{len(split.batches)} residuals measured at once",
+            numbers={"residuals": len(split.batches), "tables": len(wanted), "sigma": sigma},
+            plan=split,
             outlook=outlook,
         )
 
     def play(
         self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        schema, means, made = decision.brief.schema, decision.means, decision.plan
+        schema, means, split = decision.brief.schema, decision.means, decision.plan
         rows = RowPlayer(
-            schema, people=means.rows, rng=rng, sweeps=SWEEPS, sums_up_to=0, watcher=watcher
+            schema, n=means.rows, rng=rng, sweeps=SWEEPS, sums_up_to=0, watcher=watcher
         )
         data = FromResiduals(
-            rows, fitted_to(made.wanted), rows=means.rows, rows_sigma=means.rows_sigma
+            rows, fitted_to(split.wanted), rows=means.rows, rows_sigma=means.rows_sigma
         )
-        return play(data, MeasureResiduals(meter, made), rounds=1, watcher=watcher, schema=schema)
+        return play(data, MeasureResiduals(meter, split), rounds=1, watcher=watcher, schema=schema)
 
 
 def tables_for(workload: Workload) -> list[Marginal]:

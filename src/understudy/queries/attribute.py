@@ -119,8 +119,8 @@ def _edge(column: Binned, sign: str, position: float) -> int | None:
         return column.edge_at(
             math.floor(position) + 1 if sign in ("<=", ">") else math.ceil(position)
         )
-    found = column.edge_at(position)
-    return found if sign in ("<", ">=") or found == column.values else None
+    edge = column.edge_at(position)
+    return edge if sign in ("<", ">=") or edge == column.values else None
 
 
 def _splits(column: Binned, code: int, asked: str) -> str:

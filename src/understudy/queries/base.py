@@ -179,9 +179,9 @@ class QueryClass(ABC):
 
 def relaxed(batch: QueryClass) -> Relaxed:
     """The relaxed form of a batch, or a refusal."""
-    found = batch.relaxed()
-    if found is None:
+    form = batch.relaxed()
+    if form is None:
         raise NotSupported(
             f"Queries of the kind {batch.kind} have no relaxed form, which relaxed rows need."
         )
-    return found
+    return form

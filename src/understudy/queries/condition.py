@@ -60,21 +60,21 @@ class Condition:
 
     def holds(self, codes: np.ndarray) -> np.ndarray:
         """For which coded rows (rows x columns) it holds (bool)."""
-        found = np.zeros(len(codes), np.bool_)
+        mask = np.zeros(len(codes), np.bool_)
         for box in self.boxes:
-            found |= np.logical_and.reduce(
+            mask |= np.logical_and.reduce(
                 [allowed(self.schema, box, c)[codes[:, c]] for c in box]
                 or [np.ones(len(codes), np.bool_)]
             )
-        return found
+        return mask
 
     def _box(self, box: Box) -> str:
         columns = self.schema.columns
-        said = (
+        texts = (
             f"{columns[c].name} is {' or '.join(columns[c].label(v) for v in sorted(box[c]))}"
             for c in sorted(box)
         )
-        return ", ".join(said) or "any row"
+        return ", ".join(texts) or "any row"
 
 
 def allowed(schema: Schema, box: Box, column: int) -> np.ndarray:
@@ -92,25 +92,25 @@ class _Reader:
         self._tokens = list(_tokens(text))
 
     def read(self) -> list[Box]:
-        found = self._either()
+        boxes = self._either()
         if self._at < len(self._tokens):
             self._refuse()
-        return found
+        return boxes
 
     def _either(self) -> list[Box]:
-        found = self._both()
+        boxes = self._both()
         while self._take("or"):
-            found = _checked([*found, *self._without(self._both(), found)])
-        return found
+            boxes = _checked([*boxes, *self._without(self._both(), boxes)])
+        return boxes
 
     def _both(self) -> list[Box]:
-        found = self._single()
+        boxes = self._single()
         while self._take("and"):
             other = self._single()
-            found = _checked(
-                [met for a in found for b in other if (met := self._met(a, b)) is not None]
+            boxes = _checked(
+                [both for a in boxes for b in other if (both := self._overlap(a, b)) is not None]
             )
-        return found
+        return boxes
 
     def _single(self) -> list[Box]:
         self._depth += 1
@@ -122,9 +122,9 @@ class _Reader:
             if self._take("not"):
                 return self._without([{}], self._single())
             if self._take("("):
-                found = self._either()
+                boxes = self._either()
                 self._expect(")")
-                return found
+                return boxes
             return self._question()
         finally:
             self._depth -= 1
@@ -144,8 +144,8 @@ class _Reader:
         while self._take(","):
             listed.append(Attribute.compared(self._schema, name, "=", self._text()))
         self._expect(")")
-        found: list[Box] = [{listed[0].column: frozenset().union(*(one.codes for one in listed))}]
-        return self._without([{}], found) if without else found
+        boxes: list[Box] = [{listed[0].column: frozenset().union(*(one.codes for one in listed))}]
+        return self._without([{}], boxes) if without else boxes
 
     def _compared(self, name: str, sign: str, value: str) -> Attribute:
         """A comparison that means something: greater and less need an order, in which MISSING and
@@ -179,10 +179,10 @@ class _Reader:
     def _box(self, asked: Attribute) -> list[Box]:
         return [{asked.column: asked.codes}] if asked.codes else []
 
-    def _met(self, one: Box, other: Box) -> Box | None:
+    def _overlap(self, one: Box, other: Box) -> Box | None:
         """Where two boxes overlap, if they do."""
-        met = {c: self._codes(one, c) & self._codes(other, c) for c in {**one, **other}}
-        return met if all(met.values()) else None
+        overlap = {c: self._codes(one, c) & self._codes(other, c) for c in {**one, **other}}
+        return overlap if all(overlap.values()) else None
 
     def _without(self, boxes: Sequence[Box], taken: Sequence[Box]) -> list[Box]:
         """What of some boxes is in none of others."""
@@ -193,7 +193,7 @@ class _Reader:
 
     def _cut(self, box: Box, hole: Box) -> Iterator[Box]:
         """The parts of a box outside another one: no two share a row."""
-        if self._met(box, hole) is None:
+        if self._overlap(box, hole) is None:
             yield box
             return
         inside = dict(box)

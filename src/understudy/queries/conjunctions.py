@@ -88,10 +88,10 @@ class Conjunctions(QueryClass, Conjunctive):
 
     @cached_property
     def _digest(self) -> bytes:
-        found = hashlib.sha256(repr(self.literals.columns.shape).encode())
+        hasher = hashlib.sha256(repr(self.literals.columns.shape).encode())
         for array in (self.literals.columns, self.literals.values, self.literals.holds):
-            found.update(array.data)
-        return found.digest()
+            hasher.update(array.data)
+        return hasher.digest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Conjunctions) and (self is other or self._digest == other._digest)
@@ -247,12 +247,12 @@ class Conjunctions(QueryClass, Conjunctive):
             raise WorkloadError(
                 "A conjunction names a column or value that the schema does not have."
             )
-        made = cls.of(*(array.reshape(-1, k) for array in (columns, values, holds)))
-        if not made.fits(schema):
+        batch = cls.of(*(array.reshape(-1, k) for array in (columns, values, holds)))
+        if not batch.fits(schema):
             raise WorkloadError(
                 "A conjunction names a column or value that the schema does not have."
             )
-        return made
+        return batch
 
     @classmethod
     def texts(cls, schema: Domain) -> tuple[str, ...]:
@@ -280,9 +280,9 @@ class Conjunctions(QueryClass, Conjunctive):
 
 def _frozen(array: Any, kind: Any) -> np.ndarray:
     """An array of its own that nobody can change: what is a dictionary's key must not move."""
-    made: np.ndarray = np.array(array, kind, order="C")
-    made.flags.writeable = False
-    return made
+    copy: np.ndarray = np.array(array, kind, order="C")
+    copy.flags.writeable = False
+    return copy
 
 
 @kernel()
@@ -318,10 +318,10 @@ def _tally(
                 else:
                     for w in range(words):
                         both[w] &= ~column[w]
-            found = np.int64(0)
+            hits = np.int64(0)
             for w in range(words):
-                found += ones(both[w])
-            total[q] += found
+                hits += ones(both[w])
+            total[q] += hits
     return total
 
 
@@ -339,16 +339,16 @@ def random_batch(schema: Domain, count: int, k: int, seed: int) -> Conjunctions:
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     wanted = min(count, _how_many(sizes, k))
     rng = np.random.default_rng(seed)
-    found = np.empty((0, k), np.int64)
-    while len(found) < wanted:
+    rows = np.empty((0, k), np.int64)
+    while len(rows) < wanted:
         fresh = np.sort(
-            _sets(len(schema), k, max(3 * (wanted - len(found)) // 2, 1 << 12), rng), axis=1
+            _sets(len(schema), k, max(3 * (wanted - len(rows)) // 2, 1 << 12), rng), axis=1
         )
-        found = _distinct(
-            np.concatenate([found, offsets[fresh] + rng.integers(sizes[fresh])]), int(offsets[-1])
+        rows = _distinct(
+            np.concatenate([rows, offsets[fresh] + rng.integers(sizes[fresh])]), int(offsets[-1])
         )[:wanted]
-    columns = np.searchsorted(offsets, found, side="right") - 1
-    return Conjunctions.of(columns, found - offsets[columns] + least)
+    columns = np.searchsorted(offsets, rows, side="right") - 1
+    return Conjunctions.of(columns, rows - offsets[columns] + least)
 
 
 def _how_many(sizes: np.ndarray, k: int) -> int:
@@ -368,9 +368,9 @@ def _sets(width: int, k: int, count: int, rng: np.random.Generator) -> np.ndarra
     """About ``count`` sets of k different columns, uniformly."""
     if k * k > 4 * width:  # nearly every draw would name a column twice
         return np.argsort(rng.random((count, width)), axis=1)[:, :k]
-    drawn = rng.integers(width, size=(count, k))
-    rising = np.sort(drawn, axis=1)
-    return drawn[(rising[:, 1:] > rising[:, :-1]).all(axis=1)]
+    draws = rng.integers(width, size=(count, k))
+    rising = np.sort(draws, axis=1)
+    return draws[(rising[:, 1:] > rising[:, :-1]).all(axis=1)]
 
 
 def _distinct(rows: np.ndarray, base: int) -> np.ndarray:
@@ -380,5 +380,5 @@ def _distinct(rows: np.ndarray, base: int) -> np.ndarray:
         _, first = np.unique(keys, return_index=True)
     else:
         _, first = np.unique(rows, axis=0, return_index=True)
-    kept: np.ndarray = rows[np.sort(first)]
-    return kept
+    unique: np.ndarray = rows[np.sort(first)]
+    return unique

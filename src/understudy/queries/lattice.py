@@ -85,28 +85,28 @@ class AllConjunctions(QueryClass):
 
     # ------------------------------------------------------------------ counting
 
-    def held(self, block: np.ndarray) -> np.ndarray:
+    def literal_sets(self, block: np.ndarray) -> np.ndarray:
         """For each row of a block, the set of literals that hold for it: the number of the longest
         conjunction it satisfies.
         """
-        found = np.zeros(len(block), np.int64)
+        sets = np.zeros(len(block), np.int64)
         for j, literal in enumerate(self.literals):
-            found |= (block[:, self.columns.index(literal.column)] == literal.value).astype(
+            sets |= (block[:, self.columns.index(literal.column)] == literal.value).astype(
                 np.int64
             ) << j
-        return found
+        return sets
 
     def counts(self, table: Verbs) -> Counts:
-        return Counts(self.size, add_supersets(table.scan(_Held(self))))
+        return Counts(self.size, add_supersets(table.scan(_BySet(self))))
 
     def weights(self, block: np.ndarray, weights: np.ndarray) -> np.ndarray:
         # Counted by what holds: as many queries as there may be records have a truth that would not
         # fit.
-        return add_supersets(np.bincount(self.held(block), weights, self.size))
+        return add_supersets(np.bincount(self.literal_sets(block), weights, self.size))
 
     def truth(self, block: np.ndarray) -> np.ndarray:
         numbers = np.arange(self.size)
-        satisfied: np.ndarray = (self.held(block)[:, None] & numbers) == numbers
+        satisfied: np.ndarray = (self.literal_sets(block)[:, None] & numbers) == numbers
         return satisfied
 
     # ------------------------------------------------------------------ single queries
@@ -160,11 +160,11 @@ class AllConjunctions(QueryClass):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], schema: Domain) -> AllConjunctions:
-        made = cls(
+        batch = cls(
             tuple(Literal(schema.position(name), int(value)) for name, value in data["literals"])
         )
-        check_fits(all_of(*made.literals), schema)
-        return made
+        check_fits(all_of(*batch.literals), schema)
+        return batch
 
     @classmethod
     def texts(cls, schema: Domain) -> tuple[str, ...]:
@@ -187,23 +187,23 @@ class AllConjunctions(QueryClass):
 
 
 @dataclass(frozen=True)
-class _Held:
+class _BySet:
     """Rows counted by the set of literals that hold: a function of one row each, before anything is
     added up.
     """
 
-    of: AllConjunctions
+    batch: AllConjunctions
 
     @property
     def columns(self) -> tuple[int, ...]:
-        return self.of.columns
+        return self.batch.columns
 
     @property
     def size(self) -> int:
-        return self.of.size
+        return self.batch.size
 
     def tally(self, block: np.ndarray) -> np.ndarray:
-        return np.bincount(self.of.held(block), minlength=self.size)
+        return np.bincount(self.batch.literal_sets(block), minlength=self.size)
 
 
 def add_supersets(counts: np.ndarray) -> np.ndarray:

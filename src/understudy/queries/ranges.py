@@ -234,10 +234,10 @@ class Ranges(QueryClass):
     @classmethod
     def from_dict(cls, data: dict[str, Any], schema: Domain) -> Ranges:
         boxes = (tuple(zip(flat[::2], flat[1::2], strict=True)) for flat in data["ranges"])
-        made = cls(tuple(map(schema.position, data["columns"])), tuple(boxes))
-        if not made.fits(schema):
+        batch = cls(tuple(map(schema.position, data["columns"])), tuple(boxes))
+        if not batch.fits(schema):
             raise WorkloadError("A range names a column or a bin that the schema does not have.")
-        return made
+        return batch
 
     @classmethod
     def texts(cls, schema: Domain) -> tuple[str, ...]:
@@ -356,19 +356,19 @@ def _names(text: str, schema: Domain) -> list[str]:
     return [text] if text in schema.names else [name.strip() for name in text.split(",")]
 
 
-def _read_ranges(name: str, given: Any, schema: Domain) -> list[Range]:
+def _read_ranges(name: str, body: Any, schema: Domain) -> list[Range]:
     column = _column(name, schema)
-    if not isinstance(given, (list, tuple)) or not given:
+    if not isinstance(body, (list, tuple)) or not body:
         raise WorkloadError(f"The ranges of {name!r} are written [[low, high], ...].")
-    found = []
-    for ends in given:
+    ranges = []
+    for ends in body:
         if not isinstance(ends, (list, tuple)) or len(ends) != 2:
             raise WorkloadError(f"Each range of {name!r} is written [low, high].")
         low, high = (_edge(column, end) for end in ends)
         if low >= high:
             raise WorkloadError(f"A range of {name!r} needs its low end below its high end.")
-        found.append((low, high))
-    return found
+        ranges.append((low, high))
+    return ranges
 
 
 def _edge(column: Binned, value: Any) -> int:
@@ -394,5 +394,5 @@ def _in_words(schema: Domain, position: int, low: int, high: int) -> str:
     return below if low == 0 else f"{column.edge_text(low)} <= {below}"
 
 
-def _are_texts(given: Any) -> bool:
-    return all(isinstance(text, str) for text in given)
+def _are_texts(values: Any) -> bool:
+    return all(isinstance(text, str) for text in values)

@@ -109,10 +109,10 @@ class RelaxedTable:
 
 def _merged(columns: Sequence[np.ndarray], block: slice) -> list[np.ndarray]:
     """The combined values of no column, the first, the first two, ...: each combinations x rows."""
-    found = [np.ones((1, block.stop - block.start), np.float32)]
+    merged = [np.ones((1, block.stop - block.start), np.float32)]
     for column in columns:
-        found.append((found[-1][:, None, :] * column).reshape(-1, column.shape[1]))
-    return found
+        merged.append((merged[-1][:, None, :] * column).reshape(-1, column.shape[1]))
+    return merged
 
 
 @kernel(fastmath=QUICK)
@@ -271,10 +271,10 @@ def _expected(
                 before,
                 counts,
             )
-            found = np.float32(0)
+            mass = np.float32(0)
             for r in range(lanes.stop - lanes.start):
-                found += ahead[0, 0, r]
-            total[q] += found
+                mass += ahead[0, 0, r]
+            total[q] += mass
     return total
 
 

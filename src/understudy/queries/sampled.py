@@ -48,5 +48,5 @@ def check_sample(what: str, schema: Domain, k: Any, count: Any, seed: Any) -> Sa
     return Sample(int(k), None if count is None else int(count), int(seed))
 
 
-def _is_whole(given: Any) -> bool:
-    return isinstance(given, (int, np.integer)) and not isinstance(given, bool)
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

@@ -148,9 +148,9 @@ class Workload:
             )
         if Path(text).suffix.lower() in (".yaml", ".yml", ".json"):
             return cls.load(text, schema)
-        made = [_named(piece.strip(), schema) for piece in text.split("+")]
-        batches = dict.fromkeys(batch for asked in made for batch in asked.batches)
-        return cls(schema, tuple(batches), "+".join(asked.spec for asked in made))
+        entries = [_named(piece.strip(), schema) for piece in text.split("+")]
+        batches = dict.fromkeys(batch for asked in entries for batch in asked.batches)
+        return cls(schema, tuple(batches), "+".join(asked.spec for asked in entries))
 
 
 def marginals(schema: Schema, k: int = 3, sample: int | None = None, seed: int = 0) -> Workload:
@@ -231,8 +231,8 @@ def explicit(
     """A workload from lists: marginals by their columns, and single queries."""
     _check_schema(schema)
     if not all(
-        isinstance(given, Iterable) and not isinstance(given, (str, Mapping))
-        for given in (columns, queries)
+        isinstance(items, Iterable) and not isinstance(items, (str, Mapping))
+        for items in (columns, queries)
     ):
         raise WorkloadError(
             "The columns and queries of a workload are two lists: of marginals' columns, and of"
@@ -253,9 +253,9 @@ def _named(text: str, schema: Schema) -> Asked:
         asked = kind.from_text(text, schema)
         if asked is not None:
             return asked
-    known = ", ".join(word for kind in kinds for word in kind.texts(schema))
+    texts = ", ".join(word for kind in kinds for word in kind.texts(schema))
     raise WorkloadError(
-        f"The workload {shown(text)} is not understood; write one such as {known}, several of them"
+        f"The workload {shown(text)} is not understood; write one such as {texts}, several of them"
         " joined by +, or the path of a .yaml file."
     )
 
@@ -314,11 +314,11 @@ def query_classes() -> dict[str, type[QueryClass]]:
     """Every query class, by its kind: those in this folder, and those that installed packages
     announce.
     """
-    found = {kind.kind: kind for kind in classes_in(room, QueryClass)}  # type: ignore[type-abstract]
+    classes = {kind.kind: kind for kind in classes_in(room, QueryClass)}  # type: ignore[type-abstract]
     for entry in entry_points(group=ENTRY_POINTS):
         thing = entry.load()
-        found.setdefault(thing.kind, thing)
-    return found
+        classes.setdefault(thing.kind, thing)
+    return classes
 
 
 def batch_from_dict(data: dict[str, Any], schema: Schema) -> QueryClass:

@@ -36,7 +36,7 @@ class Pooled:
     precision: float
 
     @property
-    def people(self) -> np.ndarray:
+    def counts(self) -> np.ndarray:
         return self.weighted / self.precision
 
     @property
@@ -101,9 +101,9 @@ class Evidence:
                 tuple(positions[i] for i in axes), table.sum(axis=gone).ravel(), sigma**2 * cells
             )
 
-    def _pool(self, positions: tuple[int, ...], people: np.ndarray, variance: float) -> None:
-        pooled = self.tables.setdefault(positions, Pooled(np.zeros(people.size), 0.0))
-        pooled.weighted = pooled.weighted + people / variance
+    def _pool(self, positions: tuple[int, ...], counts: np.ndarray, variance: float) -> None:
+        pooled = self.tables.setdefault(positions, Pooled(np.zeros(counts.size), 0.0))
+        pooled.weighted = pooled.weighted + counts / variance
         pooled.precision += 1 / variance
         self.fresh.add(positions)
 
@@ -112,11 +112,11 @@ class Evidence:
         its cells.
         """
         pooled, shape = self.tables[positions], tuple(self.shape[p] for p in positions)
-        people, trust = believed(pooled.people, model, pooled.sigma, self.sooner)
+        counts, trust = believed(pooled.counts, model, pooled.sigma, self.sooner)
         return TableTarget(
             positions,
             shape,
-            people.astype(np.float32),
+            counts.astype(np.float32),
             (trust / pooled.sigma**2).astype(np.float32),
         )
 
@@ -129,13 +129,15 @@ class Evidence:
 
 def with_sums(tables: Iterable[Marginal]) -> list[Marginal]:
     """The tables that rows are fitted to when these are measured: they, and what each is summed to."""
-    found: dict[tuple[int, ...], Marginal] = {}
+    by_columns: dict[tuple[int, ...], Marginal] = {}
     for table in tables:
-        found[table.positions] = table
+        by_columns[table.positions] = table
         for axes in _smaller(len(table.positions), SUMS_UP_TO):
             positions = tuple(table.positions[i] for i in axes)
-            found.setdefault(positions, Marginal(positions, tuple(table.shape[i] for i in axes)))
-    return list(found.values())
+            by_columns.setdefault(
+                positions, Marginal(positions, tuple(table.shape[i] for i in axes))
+            )
+    return list(by_columns.values())
 
 
 def check_fitted(mechanism: str, batches: Iterable[QueryClass]) -> None:
@@ -190,12 +192,12 @@ def _wide_target(measurement: Measurement, rows: np.ndarray, scale: float) -> Ta
     full = cells[counts * scale > measurement.threshold]
     extra = full[~np.isin(full, measurement.keys)]
     keys = np.concatenate([measurement.keys, extra])
-    people = np.concatenate(
+    targets = np.concatenate(
         [measurement.counts, np.full(len(extra), measurement.threshold)]
     ).astype(np.float64)
     order = np.argsort(keys)
     return TableTarget(
-        batch.positions, batch.shape, people[order], np.full(len(keys), 1 / sigma**2), keys[order]
+        batch.positions, batch.shape, targets[order], np.full(len(keys), 1 / sigma**2), keys[order]
     )
 
 
@@ -212,7 +214,7 @@ def plant(rows: np.ndarray, target: TableTarget, scale: float, rng: np.random.Ge
         np.searchsorted(target.keys, numbers[np.isin(numbers, target.keys)]),
         minlength=len(target.keys),
     )
-    lacking = np.maximum(np.rint(target.people / scale - there), 0).astype(np.int64)
+    lacking = np.maximum(np.rint(target.counts / scale - there), 0).astype(np.int64)
     cells = np.repeat(target.keys, lacking)[: len(free)]
     codes = np.column_stack(
         [cells // stride % size for stride, size in zip(target.strides, target.shape, strict=True)]

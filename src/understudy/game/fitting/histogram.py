@@ -19,7 +19,7 @@ SPIKE = 3.0
 PASSES = 3  # of finding spikes and averaging without them
 
 
-def to_distribution(noisy: np.ndarray, people: float, sigma: float) -> np.ndarray:
+def to_distribution(noisy: np.ndarray, n: float, sigma: float) -> np.ndarray:
     """Probabilities for the noisy counts of so many people: smoothed, then the nearest
     distribution.
 
@@ -27,7 +27,7 @@ def to_distribution(noisy: np.ndarray, people: float, sigma: float) -> np.ndarra
     and what falls below zero is cut, so that small cells, which are mostly noise, vanish instead of
     being kept by half.
     """
-    values, total = smoothed(noisy, sigma), max(people, 1.0)
+    values, total = smoothed(noisy, sigma), max(n, 1.0)
     falling = np.sort(values)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, len(values) + 1)
     last = np.flatnonzero(falling > excess)[-1]
@@ -46,12 +46,12 @@ def smoothed(noisy: np.ndarray, sigma: float) -> np.ndarray:
     spikes = np.zeros(len(values), np.bool_)
     for _ in range(PASSES):
         level = _without_small_steps(_bridged(values, spikes), sigma)
-        found = np.abs(values - level) > SPIKE * sigma
-        if found.sum() > len(values) / 2:  # no surroundings to stand out of
+        outliers = np.abs(values - level) > SPIKE * sigma
+        if outliers.sum() > len(values) / 2:  # no surroundings to stand out of
             return values
-        if (found == spikes).all():
+        if (outliers == spikes).all():
             break
-        spikes = found
+        spikes = outliers
     return np.where(spikes, values, level)
 
 

@@ -76,11 +76,11 @@ class Mixture:
         copies[rng.permutation(self.chances.rows)[: count % self.chances.rows]] += 1
         return rounded(self.schema, self.chances, copies, rng)
 
-    def given(self, condition: Condition) -> Conditioned:
+    def conditional(self, condition: Condition) -> Conditioned:
         """The rows for which a condition holds: exactly, by Bayes' rule, with nothing drawn in
         vain.
         """
-        found, weights = [], []
+        cuts, weights = [], []
         if len(condition.boxes) * self.chances.values.size > MOST_NUMBERS:
             raise NotSupported(
                 "This condition has too many alternatives for a model of this size; write a simpler"
@@ -93,11 +93,11 @@ class Mixture:
                 whole = cut[span].sum(axis=0, dtype=np.float64)
                 cut[span][~allowed(self.schema, box, c)] = 0
                 weight *= cut[span].sum(axis=0, dtype=np.float64) / whole
-            found.append(cut[:, weight > 0])
+            cuts.append(cut[:, weight > 0])
             weights.append(weight[weight > 0])
         if not sum(map(len, weights)):
             raise ParameterError(f"No row of this model meets the condition ({condition.words}).")
-        values = np.ascontiguousarray(np.concatenate(found, axis=1))
+        values = np.ascontiguousarray(np.concatenate(cuts, axis=1))
         return Conditioned(
             self.schema,
             Chances(values, self.chances.starts),

@@ -82,13 +82,13 @@ def plan(
         )
     sets = closure(wanted)
     terms = _Terms.of(wanted, sets)
-    known = np.zeros(len(sets))
-    known[0] = np.inf if total_sigma == 0 else 1 / float(total_sigma) ** 2
+    precision = np.zeros(len(sets))
+    precision[0] = np.inf if total_sigma == 0 else 1 / float(total_sigma) ** 2
     budget = 2 * float(rho)
     weights = (
-        _split(terms, known, budget)
+        _split(terms, precision, budget)
         if objective == "total"
-        else _split_largest(terms, known, budget)
+        else _split_largest(terms, precision, budget)
     )
     measured = [i for i, weight in enumerate(weights) if weight > 0]
     if not measured:  # only the number of rows was asked for, and it is known
@@ -102,10 +102,10 @@ def plan(
     ]
     factor = sqrt_up(joint_l2(batches, roots, neighbours) / (2 * rho) * SLACK)
     sigmas = tuple(round_sigma_up(max(root * factor, SMALLEST_FAST_SIGMA)) for root in roots)
-    known[measured] += [
+    precision[measured] += [
         float(sensitivity(batch) / sigma**2) for batch, sigma in zip(batches, sigmas, strict=True)
     ]
-    return Plan(batches, sigmas, tuple(wanted), np.sqrt(terms.variances(known)))
+    return Plan(batches, sigmas, tuple(wanted), np.sqrt(terms.variances(precision)))
 
 
 def closure(wanted: Sequence[Marginal]) -> list[Marginal]:
@@ -121,20 +121,20 @@ def closure(wanted: Sequence[Marginal]) -> list[Marginal]:
             f"These marginals have more than {MOST_SETS:,} subsets of columns; ask for marginals of"
             " fewer columns."
         )
-    found = {
+    subsets = {
         chosen
         for top in tops
         for k in range(len(top) + 1)
         for chosen in itertools.combinations(top, k)
     }
-    if len(found) > MOST_SETS:
+    if len(subsets) > MOST_SETS:
         raise NotSupported(
-            f"These marginals have {len(found):,} subsets of columns, at most {MOST_SETS:,} are"
+            f"These marginals have {len(subsets):,} subsets of columns, at most {MOST_SETS:,} are"
             " planned; ask for fewer."
         )
     return [
         Marginal(chosen, tuple(sizes[p] for p in chosen))
-        for chosen in sorted(found, key=lambda chosen: (len(chosen), chosen))
+        for chosen in sorted(subsets, key=lambda chosen: (len(chosen), chosen))
     ]
 
 
@@ -153,7 +153,7 @@ def reconstruct(
     if () in noise and total_sigma > 0:  # two independent looks at one number, by their precision
         trust = total_sigma**2 / (total_sigma**2 + noise[()] ** 2)
         total = trust * float(centred[()][0]) + (1 - trust) * total
-    noise[()] = _known_total(noise.get(()), total_sigma)
+    noise[()] = _total_sigma(noise.get(()), total_sigma)
     centred[()] = np.array([total])
     return [Estimate(batch, _table(batch, centred), _error(batch, noise)) for batch in wanted]
 
@@ -205,8 +205,8 @@ def _table(batch: Marginal, centred: Mapping[tuple[int, ...], np.ndarray]) -> np
                 "A residual below a wanted marginal was not measured, so the marginal cannot be"
                 " reconstructed."
             )
-        kept = [size if p in chosen else 1 for p, size in zip(positions, shape, strict=True)]
-        table += centred[chosen].reshape(kept) / (batch.size // math.prod(kept))
+        sizes = [size if p in chosen else 1 for p, size in zip(positions, shape, strict=True)]
+        table += centred[chosen].reshape(sizes) / (batch.size // math.prod(sizes))
     return np.transpose(table, np.argsort(order)).reshape(-1)
 
 
@@ -223,7 +223,7 @@ def _error(batch: Marginal, noise: Mapping[tuple[int, ...], float]) -> float:
     return math.sqrt(variance)
 
 
-def _known_total(measured: float | None, released: float) -> float:
+def _total_sigma(measured: float | None, released: float) -> float:
     """Sigma of the number of rows: public (0), released once, or twice."""
     return released if measured is None or released == 0 else (measured**-2 + released**-2) ** -0.5
 
@@ -247,12 +247,12 @@ class _Terms:
     def of(cls, wanted: Sequence[Marginal], sets: Sequence[Marginal]) -> _Terms:
         at = {batch.positions: i for i, batch in enumerate(sets)}
         gain = [math.prod((size - 1) / size for size in batch.shape) * batch.size for batch in sets]
-        found = [
+        entries = [
             (row, at[chosen], batch.size)
             for row, batch in enumerate(wanted)
             for chosen in _subsets(batch)
         ]
-        rows, columns, cells = (np.array(values) for values in zip(*found, strict=True))
+        rows, columns, cells = (np.array(values) for values in zip(*entries, strict=True))
         # a_A^2 times the squared share of B's cells that one cell of A is spread over
         return cls(
             rows,
@@ -270,28 +270,28 @@ class _Terms:
         return np.bincount(self.rows, self.coefficients / precision[self.columns], len(self.cells))
 
 
-def _allot(needs: np.ndarray, known: np.ndarray, budget: float) -> np.ndarray:
-    """Precisions that minimise sum v_A / (w_A + known_A) with sum w_A = budget: in proportion to
+def _allot(needs: np.ndarray, prior: np.ndarray, budget: float) -> np.ndarray:
+    """Precisions that minimise sum v_A / (w_A + prior_A) with sum w_A = budget: in proportion to
     sqrt(v_A), closed form.
 
     Only the empty set (the first) may be known already; if it is known better than its share,
     nothing is spent on it.
     """
     roots = np.sqrt(needs)
-    if known[0] < np.inf:
-        share = roots * ((budget + known[0]) / roots.sum())
-        if share[0] >= known[0]:
-            share[0] -= known[0]
+    if prior[0] < np.inf:
+        share = roots * ((budget + prior[0]) / roots.sum())
+        if share[0] >= prior[0]:
+            share[0] -= prior[0]
             return share
     roots[0] = 0.0
     return roots * (budget / roots.sum()) if roots.any() else roots
 
 
-def _split(terms: _Terms, known: np.ndarray, budget: float) -> np.ndarray:
-    return _allot(terms.needs(terms.cells), known, budget)
+def _split(terms: _Terms, prior: np.ndarray, budget: float) -> np.ndarray:
+    return _allot(terms.needs(terms.cells), prior, budget)
 
 
-def _split_largest(terms: _Terms, known: np.ndarray, budget: float) -> np.ndarray:
+def _split_largest(terms: _Terms, prior: np.ndarray, budget: float) -> np.ndarray:
     """The least largest variance: give each table an importance, allot, and shift importance to the
     tables that come out worst.
 
@@ -302,8 +302,8 @@ def _split_largest(terms: _Terms, known: np.ndarray, budget: float) -> np.ndarra
     importance = np.full(len(terms.cells), 1 / len(terms.cells))
     best, best_weights = np.inf, np.zeros(terms.sets)
     for _ in range(MOST_SWEEPS):
-        weights = _allot(terms.needs(importance), known, budget)
-        variances = terms.variances(np.maximum(weights + known, 1e-300))
+        weights = _allot(terms.needs(importance), prior, budget)
+        variances = terms.variances(np.maximum(weights + prior, 1e-300))
         if variances.max() < best:
             best, best_weights = float(variances.max()), weights
         bound = float(importance @ variances)

@@ -43,7 +43,7 @@ class TableTarget:
 
     positions: tuple[int, ...]
     shape: tuple[int, ...]
-    people: np.ndarray = field(repr=False)  # one per cell, or per key
+    counts: np.ndarray = field(repr=False)  # one per cell, or per key
     weights: np.ndarray = field(repr=False)
     # sorted cell numbers; other cells are free
     keys: np.ndarray | None = field(default=None, repr=False)
@@ -62,7 +62,7 @@ class QueryTarget:
     """How many people each query of a batch should have."""
 
     batch: Symmetric
-    people: np.ndarray = field(repr=False)
+    counts: np.ndarray = field(repr=False)
     weights: np.ndarray = field(repr=False)
 
     def times(self, factor: float) -> QueryTarget:
@@ -142,7 +142,7 @@ class Asked(NamedTuple):
 def fit_rows(
     rows: np.ndarray,
     shape: Sequence[int],
-    people: float,
+    n: float,
     targets: Sequence[Target],
     *,
     sweeps: int,
@@ -155,7 +155,7 @@ def fit_rows(
     """Move ``rows`` (int32 codes, rows x columns, changed in place) toward the targets; returns the
     number of moves.
 
-    ``people`` is how many the rows stand for together. ``heat`` is in people; ``priors`` are the
+    ``n`` is how many people the rows stand for together. ``heat`` is in people; ``priors`` are the
     columns' own distributions and matter only when there is heat. Only ``columns`` are moved, all
     if not given. ``tell`` is told what share of the work is done.
     """
@@ -175,7 +175,7 @@ def fit_rows(
 
     def run(chain: int) -> int:
         batch = batches[chain]
-        scale = people / len(batch)
+        scale = n / len(batch)
         state = np.array(
             [np.random.SeedSequence([seed, chain]).generate_state(1, np.uint64)[0] | 1], np.uint64
         )
@@ -241,7 +241,7 @@ class _Dense:
         members: list[list[tuple[int, int]]] = [[] for _ in range(columns)]
         at = weight_at = 0
         for t, target in enumerate(targets):
-            k, cells = len(target.positions), target.people.size
+            k, cells = len(target.positions), target.counts.size
             self.positions[t, :k] = target.positions
             for j in range(k):
                 stride = 1
@@ -288,7 +288,7 @@ class _Dense:
             table = count_cells(rows, target.positions, target.shape).astype(np.float32)
             table += np.float32(0.5)
             table *= np.float32(scale)
-            table -= target.people
+            table -= target.counts
             table *= target.weights
             table = table.reshape(target.shape)
             for j in range(len(target.positions)):
@@ -367,8 +367,8 @@ class _Sparse:
         )
 
     def bundle(self, rows: np.ndarray, scale: float) -> Listed:
-        found = np.zeros(len(self._layout.tables), np.int64)
-        return self._layout._replace(costs=self.costs(rows, scale), group_of=found)
+        groups = np.zeros(len(self._layout.tables), np.int64)
+        return self._layout._replace(costs=self.costs(rows, scale), group_of=groups)
 
     def costs(self, rows: np.ndarray, scale: float) -> np.ndarray:
         batches = [np.zeros(0, np.float32)]
@@ -377,11 +377,11 @@ class _Sparse:
             cells, counts = np.unique(
                 cell_numbers(rows, target.positions, target.shape), return_counts=True
             )
-            found = np.isin(cells, target.keys, assume_unique=True)
+            match = np.isin(cells, target.keys, assume_unique=True)
             there = np.zeros(len(target.keys))
-            there[np.searchsorted(target.keys, cells[found])] = counts[found]
+            there[np.searchsorted(target.keys, cells[match])] = counts[match]
             batches.append(
-                (target.weights * (scale * (there + 0.5) - target.people)).astype(np.float32)
+                (target.weights * (scale * (there + 0.5) - target.counts)).astype(np.float32)
             )
         return np.concatenate(batches)
 
@@ -446,7 +446,7 @@ class _Single:
             answers = target.batch.tally(
                 np.ascontiguousarray(rows[:, list(target.batch.columns)], np.int32)
             )
-            batches.append((target.weights * (scale * answers - target.people)).astype(np.float32))
+            batches.append((target.weights * (scale * answers - target.counts)).astype(np.float32))
         return np.concatenate(batches)
 
 

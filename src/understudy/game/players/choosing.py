@@ -156,9 +156,9 @@ class PrivateBestResponse:
 
     def point(self, model: Model) -> Sequence[Finding]:
         assert isinstance(model, Records)
-        found = [self._best(model, under=under) for under in (True, False)]
+        rules = [self._best(model, under=under) for under in (True, False)]
         batches = list(
-            dict.fromkeys(self._batch.around(sum(1 << e for e in rule)) for rule in found)
+            dict.fromkeys(self._batch.around(sum(1 << e for e in rule)) for rule in rules)
         )
         return self._meter.ask(
             Select(

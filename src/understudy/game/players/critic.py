@@ -85,17 +85,19 @@ class CriticisedGenerator:
         return Criticised(Mixture(self._schema, self._generators[-1]), self._batches)
 
     def learn(self, findings: Sequence[Finding]) -> None:
-        for found in findings:
-            assert isinstance(found, Discriminator)
-            self._train(found.theta)
+        for finding in findings:
+            assert isinstance(finding, Discriminator)
+            self._train(finding.theta)
             self._generators.append(self._network.chances())
 
     def result(self) -> Mixture:
         """The uniform mixture of the last generators."""
-        kept = self._generators[1:][-math.ceil((len(self._generators) - 1) * self._last) :]
+        generators = self._generators[1:][-math.ceil((len(self._generators) - 1) * self._last) :]
         return Mixture(
             self._schema,
-            Chances(np.concatenate([one.values for one in kept], axis=1), kept[0].starts),
+            Chances(
+                np.concatenate([one.values for one in generators], axis=1), generators[0].starts
+            ),
         )
 
     def _train(self, theta: np.ndarray) -> None:

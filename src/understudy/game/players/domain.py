@@ -123,17 +123,17 @@ def shrunk(measurement: Measurement, model: np.ndarray, rows: int) -> np.ndarray
     return np.clip(model + trust * (noisy - model), tiny, 1 - tiny)
 
 
-def sum_out(weights: np.ndarray, kept: set[int]) -> np.ndarray:
+def sum_out(weights: np.ndarray, axes: set[int]) -> np.ndarray:
     """The table over the kept axes, in their order.
 
     Neighbouring axes with one fate are merged, and the largest block is summed first as a product
     with ones:
     eight times faster than NumPy's sum over many short axes.
     """
-    shape = [size for axis, size in enumerate(weights.shape) if axis in kept]
+    shape = [size for axis, size in enumerate(weights.shape) if axis in axes]
     blocks = [
-        (stays, math.prod(weights.shape[i] for i in axes))
-        for stays, axes in groupby(range(weights.ndim), kept.__contains__)
+        (stays, math.prod(weights.shape[i] for i in run))
+        for stays, run in groupby(range(weights.ndim), axes.__contains__)
     ]
     sizes, stays = [size for _, size in blocks], [stay for stay, _ in blocks]
     while not all(stays):

@@ -42,10 +42,10 @@ class FromResiduals:
 
     def learn(self, findings: Sequence[Finding]) -> None:
         residuals = [finding for finding in findings if isinstance(finding, Residual)]
-        found = reconstruct(
+        estimates = reconstruct(
             residuals, self._tables, total=self._rows, total_sigma=float(self._rows_sigma)
         )
-        self._inside.learn([as_measurement(estimate) for estimate in found])
+        self._inside.learn([as_measurement(estimate) for estimate in estimates])
 
     def result(self) -> Model:
         return self._inside.result()

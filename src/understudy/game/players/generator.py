@@ -53,15 +53,15 @@ class FittedGenerator:
 
     def learn(self, findings: Sequence[Finding]) -> None:
         steps = self._steps * (min(len(findings), MANY_STEPS) if self._targets else FIRST_STEPS)
-        for found in findings:
-            if isinstance(found, Measurement):
-                shares = (found.counts / self._rows).astype(np.float32)
+        for finding in findings:
+            if isinstance(finding, Measurement):
+                shares = (finding.counts / self._rows).astype(np.float32)
                 self._targets.append(
                     Target(
-                        found.batch,
-                        relaxed(found.batch),
+                        finding.batch,
+                        relaxed(finding.batch),
                         shares,
-                        (self._rows / float(found.sigma)) ** 2,
+                        (self._rows / float(finding.sigma)) ** 2,
                     )
                 )
         self._fit(steps)
@@ -72,7 +72,7 @@ class FittedGenerator:
     def _fit(self, steps: int) -> None:
         """Steps until the noise is reached or nothing improves; the best network seen is kept."""
         answers = sum(target.batch.size for target in self._targets)
-        best, kept, settled = math.inf, self._network.parameters.copy(), 0
+        best, parameters, settled = math.inf, self._network.parameters.copy(), 0
         for _ in range(steps):
             at = self._network.chances()
             slopes = np.zeros_like(at.values)
@@ -80,9 +80,9 @@ class FittedGenerator:
             excess = max(best - answers, 0.0) + math.sqrt(2 * answers)
             settled = 0 if loss < best - PROGRESS * excess or math.isinf(best) else settled + 1
             if loss < best:
-                best, kept = loss, self._network.parameters.copy()
+                best, parameters = loss, self._network.parameters.copy()
             if best <= ENOUGH * answers or settled >= PATIENCE:
                 break
             self._adam.step(self._network.pull(at, slopes))
             self.taken += 1
-        self._network.parameters[:] = kept
+        self._network.parameters[:] = parameters

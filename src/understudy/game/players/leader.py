@@ -74,9 +74,9 @@ class LeadingGenerator:
         return Mixture(self._schema, self._generators[-1])
 
     def learn(self, findings: Sequence[Finding]) -> None:
-        for found in findings:
-            if isinstance(found, Choice):
-                self._add(single(found), found.sign)
+        for finding in findings:
+            if isinstance(finding, Choice):
+                self._add(single(finding), finding.sign)
         queries = relaxed(Symmetric(tuple(self._signs)))
         signs = np.asarray([*self._signs.values()], np.float32)
         aims = np.asarray([*self._aims.values()], np.float32)
@@ -96,10 +96,12 @@ class LeadingGenerator:
     def result(self) -> Mixture:
         """The uniform mixture of the generators; the last of them has learnt from every choice."""
         self.propose()
-        kept = self._generators[-math.ceil(len(self._generators) * self._last) :]
+        generators = self._generators[-math.ceil(len(self._generators) * self._last) :]
         return Mixture(
             self._schema,
-            Chances(np.concatenate([one.values for one in kept], axis=1), kept[0].starts),
+            Chances(
+                np.concatenate([one.values for one in generators], axis=1), generators[0].starts
+            ),
         )
 
     def _add(self, query: Query, sign: int) -> None:

@@ -28,9 +28,9 @@ from understudy.schema import Schema
 
 # rows of a model that has none of its own: what rounding loses is far below one person
 FINE = 2**24
-DRAWN = 20_000  # about so many rows of a model are shown to a discriminator
+SYNTHETIC_ROWS = 20_000  # about so many rows of a model are shown to a discriminator
 # of a marginal too wide to hold, at most so many empty cells are expected among those measured
-KEPT = 1
+EMPTY_CELLS = 1
 
 
 def one_way(schema: Schema) -> list[Marginal]:
@@ -58,7 +58,7 @@ class MeasureAll:
         if not batches:
             return []
         return self._meter.ask(
-            Measure(batches=batches, rho=self._rho, weights=self._weights, kept=KEPT)
+            Measure(batches=batches, rho=self._rho, weights=self._weights, kept=EMPTY_CELLS)
         )
 
 
@@ -181,13 +181,13 @@ class WholeDiscriminator:
 
     def point(self, model: Model) -> Sequence[Finding]:
         assert isinstance(model, Criticised)
-        count, weight = made_rows(self._meter.rows)
-        made = model.rows(count, self._rng)
+        count, weight = synthetic_rows(self._meter.rows)
+        synthetic = model.rows(count, self._rng)
         return [
             self._meter.ask(
                 Discriminate(
                     batches=model.batches,
-                    made=made,
+                    made=synthetic,
                     weight=weight,
                     ridge=self._ridge,
                     sigma=self._sigma,
@@ -196,11 +196,11 @@ class WholeDiscriminator:
         ]
 
 
-def made_rows(rows: int) -> tuple[int, int]:
+def synthetic_rows(rows: int) -> tuple[int, int]:
     """How many rows of a model are shown beside so many of the table, and how often each counts:
     about as much in all.
     """
-    weight = max(1, rows // DRAWN)
+    weight = max(1, rows // SYNTHETIC_ROWS)
     return max(1, rows // weight), weight
 
 

@@ -87,10 +87,10 @@ class Network:
     def chances(self) -> Chances:
         """The relaxed rows that it stands for now."""
         for layer in (0, 1):
-            made = self._flow[self._made_by(layer)]
-            np.matmul(self._weights[layer], self._flow[: self._inputs[layer]], out=made)
-            made += self._biases[layer]
-            np.maximum(made, 0, out=made)
+            units = self._flow[self._units(layer)]
+            np.matmul(self._weights[layer], self._flow[: self._inputs[layer]], out=units)
+            units += self._biases[layer]
+            np.maximum(units, 0, out=units)
         free = self._weights[2] @ self._flow
         free += self._biases[2]
         for span in self._spans():
@@ -101,16 +101,16 @@ class Network:
         """Slopes of its parameters, from slopes of the chances it gave last, which are used up."""
         for span in self._spans():
             SOFTMAX.pull(at.values[span], slopes[span])
-        found, of_flow = np.empty_like(self.parameters), np.zeros_like(self._flow)
-        of_weights, of_biases = self._layers(found)
+        gradient, of_flow = np.empty_like(self.parameters), np.zeros_like(self._flow)
+        of_weights, of_biases = self._layers(gradient)
         for layer in (2, 1, 0):
             if layer < 2:
-                made = self._made_by(layer)
-                slopes = of_flow[made] * (self._flow[made] > 0)
+                units = self._units(layer)
+                slopes = of_flow[units] * (self._flow[units] > 0)
             np.matmul(slopes, self._flow[: self._inputs[layer]].T, out=of_weights[layer])
             np.sum(slopes, axis=1, keepdims=True, out=of_biases[layer])
             of_flow[: self._inputs[layer]] += self._weights[layer].T @ slopes
-        return found
+        return gradient
 
     def exponential(self, mean: float, rng: np.random.Generator) -> np.ndarray:
         """Exponential noise for every parameter."""
@@ -128,7 +128,7 @@ class Network:
         ]
         return batches[:3], batches[3:]
 
-    def _made_by(self, layer: int) -> slice:
+    def _units(self, layer: int) -> slice:
         """Where in the flow a hidden layer's units are."""
         return slice(self._inputs[layer], self._inputs[layer + 1])
 

@@ -99,7 +99,7 @@ class Solver:
 
     def __init__(self, oracle: Oracle, rng: np.random.Generator) -> None:
         self._oracle, self._rng = oracle, rng
-        self._known: np.ndarray | None = None  # the records of the last batch
+        self._candidates: np.ndarray | None = None  # the records of the last batch
         self.solves = self.failed = 0
 
     @property
@@ -109,28 +109,28 @@ class Solver:
 
     def records(self, instance: Instance, variants: Variants) -> np.ndarray:
         """A record for each variant (int32, variants x columns)."""
-        found = self._ask(instance, variants)
+        answers = self._ask(instance, variants)
         shape = instance.shape
-        codes = np.zeros((len(found), len(shape)), np.int32)
-        self.solves += len(found)
-        for i, answer in enumerate(found):
+        codes = np.zeros((len(answers), len(shape)), np.int32)
+        self.solves += len(answers)
+        for i, answer in enumerate(answers):
             sound = answer is not None and _is_record(answer.record, shape)
             if answer is not None and sound and answer.ended is not Ended.FAILED:
                 codes[i] = answer.record
             else:
                 self.failed += 1
                 codes[i] = self._fallback(variants.of(instance, i), answer if sound else None)
-        self._known = codes
+        self._candidates = codes
         return codes
 
     def _ask(self, instance: Instance, variants: Variants) -> Sequence[Found | None]:
         seed = int(self._rng.integers(SEEDS))
         try:
-            found: Sequence[Found | None] = self._oracle.solve_many(instance, variants, seed)
+            answers: Sequence[Found | None] = self._oracle.solve_many(instance, variants, seed)
         # a solver is somebody else's code; the budget is spent already and a release must end
         except Exception:
             return [None] * len(variants)
-        return found if len(found) == len(variants) else [None] * len(variants)
+        return answers if len(answers) == len(variants) else [None] * len(variants)
 
     def _fallback(self, instance: Instance, answer: Found | None) -> np.ndarray:
         own = (
@@ -139,8 +139,10 @@ class Solver:
             else np.asarray(answer.record, np.int32)[None, :]
         )
         any_one = self._rng.integers(0, instance.shape)[None, :].astype(np.int32)
-        known = np.concatenate([own, any_one if self._known is None else self._known])
-        return known[int(np.argmax(instance.values(known)))]
+        candidates = np.concatenate(
+            [own, any_one if self._candidates is None else self._candidates]
+        )
+        return candidates[int(np.argmax(instance.values(candidates)))]
 
 
 def _is_record(record: object, shape: np.ndarray) -> bool:
@@ -208,8 +210,8 @@ class PerturbedLeader:
         nothing.
         """
         self.propose()
-        kept = math.ceil(len(self._rounds) * self._last)
-        return Records(self._schema, np.concatenate(self._rounds[-kept:]))
+        rounds = math.ceil(len(self._rounds) * self._last)
+        return Records(self._schema, np.concatenate(self._rounds[-rounds:]))
 
 
 class BestResponse:
@@ -258,11 +260,13 @@ def weighted(
     """The sum as an instance for an oracle; what is known of single columns, or the schema's guess,
     is for those that none names.
     """
-    kept = [(query, weight) for query, weight in weights.items() if weight]
-    flat = FlatQueries.of(query for query, _ in kept)
-    given = np.asarray([w for _, w in kept], np.float64)
+    terms = [(query, weight) for query, weight in weights.items() if weight]
+    flat = FlatQueries.of(query for query, _ in terms)
+    coefficients = np.asarray([w for _, w in terms], np.float64)
     guess = None if schema.pairs is None else schema.pairs.guess
-    return Instance.of(schema.shape, flat, given, one_way=guess if one_way is None else one_way)
+    return Instance.of(
+        schema.shape, flat, coefficients, one_way=guess if one_way is None else one_way
+    )
 
 
 def exponential(schema: Schema, scale: float) -> Perturbation:
@@ -298,18 +302,20 @@ def any_query(batches: Sequence[QueryClass], rng: np.random.Generator) -> Choice
     )
 
 
-def oracle_of(given: str | Oracle) -> Oracle:
+def oracle_of(oracle: str | Oracle) -> Oracle:
     """An oracle by name with its usual limits, or as given."""
-    if isinstance(given, Oracle):
-        return given
-    known = available_oracles()
-    if not isinstance(given, str) or given not in known:
-        raise ParameterError(f"There is no oracle {given!r}; there are {', '.join(sorted(known))}.")
-    return known[given]()
+    if isinstance(oracle, Oracle):
+        return oracle
+    available = available_oracles()
+    if not isinstance(oracle, str) or oracle not in available:
+        raise ParameterError(
+            f"There is no oracle {oracle!r}; there are {', '.join(sorted(available))}."
+        )
+    return available[oracle]()
 
 
 def check_oracle(
-    mechanism: str, given: str | Oracle, schema: Schema, batches: Iterable[QueryClass]
+    mechanism: str, oracle: str | Oracle, schema: Schema, batches: Iterable[QueryClass]
 ) -> None:
     """Raise, in a sentence, unless the oracle can be made and takes queries such as those of
     ``batches``. Solves one small instance.
@@ -321,8 +327,8 @@ def check_oracle(
             " be taken apart so."
         )
     check_choosable(mechanism, batches)
-    oracle = oracle_of(given)
+    solver = oracle_of(oracle)
     weights: dict[Query, int] = {}
     # the last: the first of all conjunctions asks nothing
     add_up(weights, [Choice(batch, batch.size - 1) for batch in batches])
-    oracle.solve(weighted(schema, weights), 0)
+    solver.solve(weighted(schema, weights), 0)

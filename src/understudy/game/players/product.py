@@ -49,8 +49,8 @@ class Product:
     uniform.
     """
 
-    def __init__(self, schema: Schema, people: int) -> None:
-        self._schema, self._people = schema, people
+    def __init__(self, schema: Schema, n: int) -> None:
+        self._schema, self._n = schema, n
         self._columns = [np.full(size, 1 / size) for size in schema.shape]
 
     def propose(self) -> ProductModel:
@@ -65,10 +65,10 @@ class Product:
     def result(self) -> ProductModel:
         return self.propose()
 
-    def _distribution(self, found: Measurement) -> np.ndarray:
-        if found.keys is None:
-            return to_distribution(found.counts, self._people, float(found.sigma))
+    def _distribution(self, measurement: Measurement) -> np.ndarray:
+        if measurement.keys is None:
+            return to_distribution(measurement.counts, self._n, float(measurement.sigma))
         # what stayed below a threshold counts as none, as the projection would have it
-        whole = np.zeros(found.batch.size)
-        whole[found.keys] = found.counts
-        return to_distribution(whole, self._people, 0.0)
+        whole = np.zeros(measurement.batch.size)
+        whole[measurement.keys] = measurement.counts
+        return to_distribution(whole, self._n, 0.0)

@@ -142,17 +142,17 @@ class RelaxedRows:
         return Mixture(self._schema, Chances(self._chances.values.copy(), self._chances.starts))
 
     def learn(self, findings: Sequence[Finding]) -> None:
-        for found in findings:
-            if isinstance(found, Measurement):
+        for finding in findings:
+            if isinstance(finding, Measurement):
                 # Not clipped to [0, 1]: the noise of a thousand empty cells must cancel, not add
                 # up.
-                shares = (found.counts / self._rows).astype(np.float32)
+                shares = (finding.counts / self._rows).astype(np.float32)
                 self._targets.append(
                     Target(
-                        found.batch,
-                        relaxed(found.batch),
+                        finding.batch,
+                        relaxed(finding.batch),
                         shares,
-                        (self._rows / float(found.sigma)) ** 2,
+                        (self._rows / float(finding.sigma)) ** 2,
                     )
                 )
         self._fit()
@@ -167,7 +167,7 @@ class RelaxedRows:
         spans = self._spans(sorted({c for target in self._targets for c in target.batch.columns}))
         answers = sum(target.batch.size for target in self._targets)
         adam = Adam(self._free, self._fitting.pace)
-        best, kept, settled = math.inf, self._free.copy(), 0
+        best, free, settled = math.inf, self._free.copy(), 0
         most = math.ceil(self._fitting.steps * min(1, STEP_CELLS / answers))
         for done in range(most):
             self._tell(done / most)
@@ -176,10 +176,10 @@ class RelaxedRows:
                 loss += self._step(batch, adam, spans)
             settled = 0 if loss < best * (1 - PROGRESS) else settled + 1
             if loss < best:
-                best, kept = loss, before
+                best, free = loss, before
             if best <= ENOUGH * answers or settled >= PATIENCE:
                 break
-        self._free = kept
+        self._free = free
         self._normalise(spans)
 
     def _step(self, batch: Sequence[Target], adam: Adam, spans: Sequence[slice]) -> float:

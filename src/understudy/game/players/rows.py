@@ -41,7 +41,7 @@ class Fitted:
     distributions.
     """
 
-    people: float
+    n: float
     targets: tuple[Target, ...] = field(repr=False)
     heat: float
     priors: tuple[np.ndarray, ...] = field(repr=False)
@@ -73,7 +73,7 @@ class RowModel:
         fit_rows(
             codes,
             self._schema.shape,
-            fit.people,
+            fit.n,
             fit.targets,
             sweeps=LAST_SWEEPS,
             seed=int(rng.integers(2**31)),
@@ -89,7 +89,7 @@ class RowPlayer:
 
     Args:
         schema: the columns.
-        people: how many people the table has, as far as is public.
+        n: how many rows the table has, as far as is public.
         rng: public randomness.
         rows: how many rows to keep while playing.
         sweeps: visits of every cell after each finding.
@@ -105,7 +105,7 @@ class RowPlayer:
         self,
         schema: Schema,
         *,
-        people: int,
+        n: int,
         rng: np.random.Generator,
         rows: int = ROWS,
         sweeps: int = 2,
@@ -114,7 +114,7 @@ class RowPlayer:
         sooner: float = 0.0,
         watcher: Watcher | None = None,
     ) -> None:
-        self._schema, self._people, self._rng = schema, people, rng
+        self._schema, self._n, self._rng = schema, n, rng
         self._sweeps, self._heat, self._watcher = sweeps, heat, watcher or NoWatcher()
         self._evidence = Evidence(schema.shape, sums_up_to, sooner)
         self._targets: dict[tuple[int, ...], Target] = {}
@@ -153,7 +153,7 @@ class RowPlayer:
         columns = sorted({c for positions in fresh for c in positions})
         for position in sorted(p for p in fresh if len(p) == 1):
             pooled = self._evidence.tables[position]
-            self._priors[position[0]] = to_distribution(pooled.people, self._people, pooled.sigma)
+            self._priors[position[0]] = to_distribution(pooled.counts, self._n, pooled.sigma)
         # a model was proposed before anything was known: start again from the columns as they are
         # now
         if not self._targets:
@@ -183,15 +183,15 @@ class RowPlayer:
         smoothed self.
         """
         if len(positions) == 1:
-            return self._priors[positions[0]] * self._people
+            return self._priors[positions[0]] * self._n
         shape = tuple(self._schema.shape[p] for p in positions)
-        return count_cells(self._rows(), positions, shape) * (self._people / self._count)
+        return count_cells(self._rows(), positions, shape) * (self._n / self._count)
 
-    def _plant(self, known: int) -> None:
+    def _plant(self, first: int) -> None:
         """Fill the cells of new wide tables, then let everything settle around them."""
-        scale = self._people / self._count
+        scale = self._n / self._count
         for target in list(self._evidence.other_targets(self._rows(), scale))[
-            known : len(self._evidence.wide)
+            first : len(self._evidence.wide)
         ]:
             assert isinstance(target, TableTarget)
             plant(self._rows(), target, scale, self._rng)
@@ -202,7 +202,7 @@ class RowPlayer:
         fit_rows(
             self._rows(),
             self._schema.shape,
-            fit.people,
+            fit.n,
             fit.targets,
             sweeps=self._sweeps,
             seed=int(self._rng.integers(2**31)),
@@ -218,9 +218,9 @@ class RowPlayer:
         people.
         """
         finest = self._evidence.finest if math.isfinite(self._evidence.finest) else 1.0
-        others = self._evidence.other_targets(self._rows(), self._people / self._count)
+        others = self._evidence.other_targets(self._rows(), self._n / self._count)
         targets = tuple(target.times(finest**2) for target in (*self._targets.values(), *others))
-        return Fitted(self._people, targets, self._heat * finest, tuple(self._priors))
+        return Fitted(self._n, targets, self._heat * finest, tuple(self._priors))
 
 
 def seconds_a_row(tables: Iterable[Marginal]) -> float:

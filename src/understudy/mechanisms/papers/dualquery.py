@@ -125,7 +125,7 @@ class DualQuery(Mechanism):
     ) -> Played:
         brief = decision.brief
         rounds, samples, unit = decision.plan
-        known, distributions = self._measured(decision, meter)
+        measurements, distributions = self._measured(decision, meter)
         solver = Solver(oracle_of(self.oracle), rng)
         query = WeightedQueries(meter, list(brief.workload), unit=unit, draws=samples, rng=rng)
         played = play(
@@ -135,7 +135,7 @@ class DualQuery(Mechanism):
             watcher=watcher,
             schema=brief.schema,
         )
-        return replace(played, findings=(*known, *played.findings), facts=solver.facts)
+        return replace(played, findings=(*measurements, *played.findings), facts=solver.facts)
 
     def _measured(
         self, decision: Decision, meter: Meter
@@ -146,10 +146,12 @@ class DualQuery(Mechanism):
         if not self.columns:
             return [], None
         schema, means = decision.brief.schema, decision.means
-        found = meter.ask(Measure(batches=one_way(schema), rho=means.rho * Fraction(self.columns)))
+        measurements = meter.ask(
+            Measure(batches=one_way(schema), rho=means.rho * Fraction(self.columns))
+        )
         product = Product(schema, means.rows)
-        product.learn(found)
-        return found, product.result().columns
+        product.learn(measurements)
+        return measurements, product.result().columns
 
     def _rounds(self, rho: Fraction, rows: int, brief: Brief) -> tuple[int, int, Fraction]:
         """(T, s, what a round costs after one record) from public numbers.

@@ -25,7 +25,7 @@ from understudy.counting.tally import DENSE_CELLS
 from understudy.errors import NotSupported, ParameterError
 from understudy.game.loop import Played, play
 from understudy.game.players.critic import CriticisedGenerator
-from understudy.game.players.measuring import WholeDiscriminator, made_rows
+from understudy.game.players.measuring import WholeDiscriminator, synthetic_rows
 from understudy.game.players.network import Network, Size, check_network, one_thread
 from understudy.game.players.relaxed import MOST_NUMBERS
 from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, check_whole
@@ -135,11 +135,11 @@ class GanLogistic(Mechanism):
                 max(USUAL_RIDGE, float(f"{5 * self.rounds / float(rows * rho):.3g}")), MOST_RIDGE
             )
         public = _public(brief.workload, rows)
-        held = whole_ridge(ridge, rows, len(brief.workload.marginals))
+        whole = whole_ridge(ridge, rows, len(brief.workload.marginals))
 
         def fits(sigma: Fraction) -> bool:
             counted = total_cost(
-                Terms.of(**public, ridge=held, sigma=sigma).events * self.rounds
+                Terms.of(**public, ridge=whole, sigma=sigma).events * self.rounds
             ).in_rho(means.budget)
             return counted is not None and counted <= rho
 
@@ -151,8 +151,8 @@ class GanLogistic(Mechanism):
                 f" {float(sigma):g} cost more than there is; use fewer rounds, a larger ridge, or"
                 " more noise."
             )
-        events = checked_terms(**public, ridge=held, sigma=sigma).events * self.rounds
-        kept = math.ceil(self.rounds * self.last)
+        events = checked_terms(**public, ridge=whole, sigma=sigma).events * self.rounds
+        generators = math.ceil(self.rounds * self.last)
         return Decision.of(
             self,
             brief,
@@ -160,8 +160,8 @@ class GanLogistic(Mechanism):
             how=f"{self.rounds} discriminators, found under noise of {float(sigma):.3g} rows",
             numbers={"rounds": self.rounds, "ridge": ridge, "sigma": float(sigma)},
             cost=total_cost(events),
-            plan=(ridge, held, sigma),
-            model_numbers=kept * self.latents * sum(brief.schema.shape),
+            plan=(ridge, whole, sigma),
+            model_numbers=generators * self.latents * sum(brief.schema.shape),
             # discriminators are used up in training
             sums_not_kept=tuple(e.l2_squared for e in events if isinstance(e, DiscreteGaussian)),
         )
@@ -170,9 +170,9 @@ class GanLogistic(Mechanism):
         self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
         brief = decision.brief
-        ridge, held, sigma = decision.plan
+        ridge, whole, sigma = decision.plan
         settings = {name: getattr(self, name) for name in ("push", "rate", "steps", "last")}
-        query = WholeDiscriminator(meter, ridge=held, sigma=sigma, rng=rng)
+        query = WholeDiscriminator(meter, ridge=whole, sigma=sigma, rng=rng)
         with one_thread():
             network = Network(brief.schema, self._size, rng)
             data = CriticisedGenerator(
@@ -188,10 +188,10 @@ class GanLogistic(Mechanism):
 
 def _public(workload: Workload, rows: int) -> dict[str, int]:
     """The public numbers that the cost of a discriminator depends on."""
-    made, weight = made_rows(rows)
+    count, weight = synthetic_rows(rows)
     return {
         "rows": rows,
-        "made": made * weight,
+        "made": count * weight,
         "marginals": len(workload.marginals),
         "cells": workload.cells,
     }

@@ -104,8 +104,8 @@ class OracleQuery(Leading):
                 " learner exponential."
             )
         if self.learner == "rspm":
-            of = Conjunctions(attributes=literals, signed=False, width=self.width)
-            certifier_of(self.certifier, of).check(of)
+            rules = Conjunctions(attributes=literals, signed=False, width=self.width)
+            certifier_of(self.certifier, rules).check(rules)
         elif self.width is not None:
             raise ParameterError("width belongs to the learner rspm.")
         super().check(brief)
@@ -122,11 +122,11 @@ class OracleQuery(Leading):
             )
         literals = sum(brief.schema.shape) - len(brief.schema)
         widest = {"width": literals if self.width is None else self.width}
-        made = super().decide(brief, means)
+        decision = super().decide(brief, means)
         return replace(
-            made,
-            numbers={**made.numbers, **widest},
-            parameters={**made.parameters, **widest},
+            decision,
+            numbers={**decision.numbers, **widest},
+            parameters={**decision.parameters, **widest},
             condition=self._condition,
         )
 
