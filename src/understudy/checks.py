@@ -32,7 +32,7 @@ from understudy.mechanisms.base import Brief, Decision, Mechanism
 from understudy.privacy import Budget, FileLedger, Measure, Measurement, Meter
 from understudy.privacy.accounting.accountant import total_cost
 from understudy.queries.base import Neighbours, QueryClass
-from understudy.queries.relaxed import Chances
+from understudy.queries.relaxed import Chances, relaxed_form
 from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, parity
 from understudy.queries.workload import (
     Workload,
@@ -344,7 +344,7 @@ def _check_abilities(batch: QueryClass, rows: np.ndarray, counts: np.ndarray) ->
         assert np.array_equal(alone, counts), f"{batch.kind}: a query by itself counts otherwise"
     weighed = batch.weights(rows[:, list(batch.columns)], np.full(len(rows), 0.5))
     assert np.allclose(weighed, counts / 2), f"{batch.kind}: weights and counts disagree"
-    relaxed = batch.relaxed()
+    relaxed = relaxed_form(batch)
     if relaxed is not None:
         starts = np.concatenate([[0], np.cumsum(SMALL.shape)]).astype(np.int64)
         sure = np.zeros((int(starts[-1]), len(rows)), np.float32)

@@ -29,7 +29,7 @@ from understudy.privacy.accounting.events import DiscreteGaussian, ExponentialDr
 from understudy.queries import relaxed as room
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.marginal import Marginal
-from understudy.queries.relaxed import Chances
+from understudy.queries.relaxed import Chances, relaxed
 from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, at_least, parity
 from understudy.queries.workload import explicit, marginals
 from understudy.runtime.watching import NoWatcher
@@ -89,7 +89,7 @@ def test_answers_are_expectations_over_all_records(batch: QueryClass) -> None:
         [at.column(c)[RECORDS[:, c]].astype(np.float64) for c in range(4)], axis=0
     ).mean(axis=1)
     expected = weights @ batch.truth(RECORDS[:, list(batch.columns)])
-    assert np.allclose(batch.relaxed().answers(at), expected, atol=2e-6)  # type: ignore[union-attr]
+    assert np.allclose(relaxed(batch).answers(at), expected, atol=2e-6)
 
 
 @pytest.mark.parametrize("batch", batches(), ids=lambda batch: batch.kind)
@@ -97,7 +97,7 @@ def test_gradients_are_differences(batch: QueryClass) -> None:
     """Answers are linear in each single chance, so a difference over a step of 1 is the derivative,
     not near it.
     """
-    at, queries = chances(FOUR, 3), batch.relaxed()
+    at, queries = chances(FOUR, 3), relaxed(batch)
     assert queries is not None
     slopes = np.random.default_rng(2).normal(size=batch.size)
     gradient = np.zeros_like(at.values)
@@ -116,11 +116,11 @@ def test_answers_do_not_depend_on_how_rows_are_cut_into_blocks(
 ) -> None:
     at, batch = chances(FOUR, 50), Marginal.of(FOUR, ["b", "d", "a"])
     slopes, whole, cut = np.arange(60.0), np.zeros_like(at.values), np.zeros_like(at.values)
-    before = batch.relaxed().answers(at)
-    batch.relaxed().pull(at, slopes, whole)
+    before = relaxed(batch).answers(at)
+    relaxed(batch).pull(at, slopes, whole)
     monkeypatch.setattr(room, "BLOCK_FLOATS", 100)
-    assert np.allclose(batch.relaxed().answers(at), before, atol=1e-6)
-    batch.relaxed().pull(at, slopes, cut)
+    assert np.allclose(relaxed(batch).answers(at), before, atol=1e-6)
+    relaxed(batch).pull(at, slopes, cut)
     assert np.allclose(whole, cut, atol=1e-4)
 
 

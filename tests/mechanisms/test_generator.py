@@ -41,7 +41,7 @@ from understudy.privacy import (
 from understudy.privacy.logistic import Question
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
-from understudy.queries.relaxed import Chances
+from understudy.queries.relaxed import Chances, relaxed
 from understudy.queries.symmetric import Literal, all_of, any_of
 from understudy.queries.workload import explicit, marginals
 from understudy.runtime.watching import NoWatcher
@@ -79,7 +79,7 @@ def test_a_network_gives_a_distribution_for_every_column_of_every_latent() -> No
 
 
 def test_slopes_of_the_parameters_are_those_of_differences() -> None:
-    queries = [batch.relaxed() for batch in WORK]
+    queries = [relaxed(batch) for batch in WORK]
     wanted = [np.random.default_rng(i).normal(size=batch.size) for i, batch in enumerate(WORK)]
     made = network()
 

@@ -8,13 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from understudy.counting.tally import Counts, Verbs
-from understudy.errors import NotSupported, WorkloadError
-from understudy.queries.relaxed import Relaxed
+from understudy.errors import WorkloadError
 from understudy.schema.domain import Domain
 
 if TYPE_CHECKING:
@@ -42,6 +41,18 @@ class Asked:
 
     batches: tuple[QueryClass, ...]
     spec: str
+
+
+class Relaxed(Protocol):
+    """A batch of queries on relaxed rows (``Chances`` of ``queries/relaxed.py``)."""
+
+    def answers(self, at: Any) -> np.ndarray:
+        """The expected share of rows that satisfies each query."""
+        ...
+
+    def pull(self, at: Any, slopes: np.ndarray, gradient: np.ndarray) -> None:
+        """Add to ``gradient`` (shaped as ``at.values``) the slopes times the derivatives."""
+        ...
 
 
 class QueryClass(ABC):
@@ -134,7 +145,9 @@ class QueryClass(ABC):
         return [frozenset(self.columns)]
 
     def relaxed(self) -> Relaxed | None:
-        """The same queries on relaxed rows, with gradients; None when the class has no such form."""
+        """A form of its own on relaxed rows, with gradients; None when it has none beside those of
+        a table and of queries that come apart, which ``queries/relaxed.py`` knows.
+        """
         return None
 
     # ------------------------------------------------------------------ words and files
@@ -175,13 +188,3 @@ class QueryClass(ABC):
     @abstractmethod
     def examples(cls, schema: Domain, rng: np.random.Generator) -> Iterator[QueryClass]:
         """A few random batches over a schema, for the conformance kit."""
-
-
-def relaxed(batch: QueryClass) -> Relaxed:
-    """The relaxed form of a batch, or a refusal."""
-    form = batch.relaxed()
-    if form is None:
-        raise NotSupported(
-            f"Queries of the kind {batch.kind} have no relaxed form, which relaxed rows need."
-        )
-    return form

@@ -20,7 +20,7 @@ import numpy as np
 from understudy.counting.tally import DENSE_CELLS, Conjunctive, Counts, Literals, Verbs, ones
 from understudy.errors import WorkloadError
 from understudy.queries.base import Asked, Neighbours, QueryClass
-from understudy.queries.relaxed import RelaxedQueries
+from understudy.queries.relaxed import RelaxedQueries, relaxed_queries
 from understudy.queries.sampled import check_sample, read_sample
 from understudy.queries.symmetric import Literal, Query, Symmetric
 from understudy.runtime.compiled import kernel
@@ -198,7 +198,7 @@ class Conjunctions(QueryClass, Conjunctive):
 
     @cached_property
     def _relaxed(self) -> RelaxedQueries:
-        return Symmetric(tuple(map(self.query, range(self.size)))).relaxed()
+        return relaxed_queries(Symmetric(tuple(map(self.query, range(self.size)))))
 
     # ------------------------------------------------------------------ words and files
 

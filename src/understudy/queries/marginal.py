@@ -14,7 +14,6 @@ import numpy as np
 from understudy.counting.tally import Counts, Verbs
 from understudy.errors import WorkloadError
 from understudy.queries.base import Asked, Neighbours, QueryClass
-from understudy.queries.relaxed import RelaxedTable
 from understudy.queries.sampled import check_sample, read_sample
 from understudy.queries.symmetric import Literal, Query, all_of
 from understudy.schema.domain import Domain
@@ -109,9 +108,6 @@ class Marginal(QueryClass):
 
     def as_table(self) -> Marginal:
         return self
-
-    def relaxed(self) -> RelaxedTable:
-        return RelaxedTable(self.positions, self.shape)
 
     def query(self, index: int) -> Query:
         """One cell as a query of its own."""

@@ -9,13 +9,17 @@ multilinear polynomial of the probabilities that equals the query on ordinary ro
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from understudy.errors import NotSupported
+from understudy.queries.base import QueryClass, Relaxed
+from understudy.queries.symmetric import Query, Symmetric
 from understudy.runtime.compiled import kernel
 
 LANES = 256  # relaxed rows handled together: the inner loops run over them, side by side in memory
@@ -40,16 +44,33 @@ class Chances:
         return self.values[self.starts[c] : self.starts[c + 1]]
 
 
-class Relaxed(Protocol):
-    """A batch of queries that a gradient can use."""
+def relaxed(batch: QueryClass) -> Relaxed:
+    """The relaxed form of a batch, or a refusal."""
+    found = relaxed_form(batch)
+    if found is None:
+        raise NotSupported(
+            f"Queries of the kind {batch.kind} have no relaxed form, which relaxed rows need."
+        )
+    return found
 
-    def answers(self, at: Chances) -> np.ndarray:
-        """The expected share of rows that satisfies each query."""
-        ...
 
-    def pull(self, at: Chances, slopes: np.ndarray, gradient: np.ndarray) -> None:
-        """Add to ``gradient`` (shaped as ``at.values``) the slopes times the derivatives."""
-        ...
+def relaxed_form(batch: QueryClass) -> Relaxed | None:
+    """Its own, that of its table, or that of its queries one by one; None when there is neither."""
+    own = batch.relaxed()
+    if own is not None:
+        return own
+    table = batch.as_table()
+    if table is not None:
+        return RelaxedTable(table.positions, table.shape)
+    apart = batch.apart()
+    return None if apart is None else relaxed_queries(apart)
+
+
+def relaxed_queries(batch: Symmetric) -> RelaxedQueries:
+    """The form of symmetric queries, made once for a batch: models ask for it again and again."""
+    if batch not in _made:
+        _made[batch] = RelaxedQueries([_on_factors(query) for query in batch.queries])
+    return _made[batch]
 
 
 # ---------------------------------------------------------------------- whole marginals
@@ -149,6 +170,27 @@ class Factor:
         return max([self.base, *(count for _, count in self.named)])
 
 
+def _on_factors(query: Query) -> tuple[tuple[Factor, ...], tuple[int, ...]]:
+    """(what each column adds to the count of satisfied literals, the table by that count); literals
+    of one column are not independent.
+    """
+    base: Counter[int] = Counter()  # satisfied when a column takes none of its named values
+    lifts: dict[int, Counter[int]] = {}  # how many more are, when it takes one of them
+    for x in query.literals:
+        base[x.column] += not x.holds
+        lifts.setdefault(x.column, Counter())[x.value] += 1 if x.holds else -1
+    factors = tuple(
+        Factor(
+            column,
+            base[column],
+            tuple((value, base[column] + lift) for value, lift in values.items()),
+        )
+        for column, values in lifts.items()
+    )
+    # no more literals than these hold at once, however many exclude each other
+    return factors, query.table[: sum(factor.most for factor in factors) + 1]
+
+
 class RelaxedQueries:
     """Symmetric queries: ``table[count]``, the count a sum of independent factors, one for each
     column of the query.
@@ -204,6 +246,9 @@ class RelaxedQueries:
         columns, values = self._named
         slopes = (slopes / at.rows).astype(np.float32)
         _pull_back(at.values, at.starts[columns] + values, *self._arrays, slopes, gradient)
+
+
+_made: WeakKeyDictionary[Symmetric, RelaxedQueries] = WeakKeyDictionary()
 
 
 def _edges(lengths: Sequence[int]) -> np.ndarray:

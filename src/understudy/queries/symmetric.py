@@ -10,7 +10,6 @@ literals]`` with a 0/1 table over 0..k:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +20,6 @@ import numpy as np
 from understudy.counting.tally import Counts, Verbs
 from understudy.errors import WorkloadError, shown
 from understudy.queries.base import Neighbours, QueryClass
-from understudy.queries.relaxed import Factor, RelaxedQueries
 from understudy.runtime.compiled import kernel
 from understudy.schema.domain import Domain
 
@@ -89,24 +87,6 @@ class Query:
 
     def __invert__(self) -> Query:
         return Query(self.literals, tuple(1 - bit for bit in self.table))
-
-    def factors(self) -> tuple[Factor, ...]:
-        """What each column contributes to the count of satisfied literals; literals of one column
-        are not independent.
-        """
-        base: Counter[int] = Counter()  # satisfied when a column takes none of its named values
-        lifts: dict[int, Counter[int]] = {}  # how many more are, when it takes one of them
-        for x in self.literals:
-            base[x.column] += not x.holds
-            lifts.setdefault(x.column, Counter())[x.value] += 1 if x.holds else -1
-        return tuple(
-            Factor(
-                column,
-                base[column],
-                tuple((value, base[column] + lift) for value, lift in values.items()),
-            )
-            for column, values in lifts.items()
-        )
 
 
 def all_of(*literals: Literal) -> Query:
@@ -215,19 +195,6 @@ class Symmetric(QueryClass):
 
     def column_sets(self) -> list[frozenset[int]]:
         return list(dict.fromkeys(query.columns for query in self.queries))
-
-    def relaxed(self) -> RelaxedQueries:
-        return self._relaxed
-
-    @cached_property
-    def _relaxed(self) -> RelaxedQueries:
-        queries = []
-        for query in self.queries:
-            factors = query.factors()
-            # no more literals than these hold at once, however many exclude each other
-            reached = sum(factor.most for factor in factors) + 1
-            queries.append((factors, query.table[:reached]))
-        return RelaxedQueries(queries)
 
     def fits(self, schema: Domain) -> bool:
         return all(literals_fit(query.literals, schema) for query in self.queries)

@@ -15,10 +15,10 @@ import numpy as np
 from understudy.counting.tally import DENSE_CELLS, records_over
 from understudy.errors import NotSupported, ParameterError
 from understudy.game.fitting.rounding import systematic_counts
-from understudy.queries.base import QueryClass, relaxed
+from understudy.queries.base import QueryClass
 from understudy.queries.condition import Condition, allowed
 from understudy.queries.marginal import Marginal
-from understudy.queries.relaxed import Chances
+from understudy.queries.relaxed import Chances, relaxed, relaxed_form
 from understudy.runtime.compiled import kernel
 from understudy.schema import Schema
 
@@ -40,11 +40,11 @@ class Mixture:
         combinations of values.
         """
         return batch.size <= DENSE_CELLS and (
-            batch.relaxed() is not None or self._combinations(batch) <= MOST_CELLS
+            relaxed_form(batch) is not None or self._combinations(batch) <= MOST_CELLS
         )
 
     def shares(self, batch: QueryClass) -> np.ndarray:
-        if batch.relaxed() is None and self.answers(batch):
+        if relaxed_form(batch) is None and self.answers(batch):
             return np.clip(self._through_cells(batch), 0.0, 1.0)
         return np.clip(relaxed(batch).answers(self.chances), 0.0, 1.0)
 
@@ -54,8 +54,7 @@ class Mixture:
         """
         shape = self.schema.shape
         likely = (
-            Marginal(batch.columns, tuple(shape[c] for c in batch.columns))
-            .relaxed()
+            relaxed(Marginal(batch.columns, tuple(shape[c] for c in batch.columns)))
             .answers(self.chances)
             .astype(np.float64)
         )

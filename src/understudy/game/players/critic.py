@@ -22,9 +22,9 @@ from understudy.game.fitting.mixture import Mixture
 from understudy.game.loop import Finding
 from understudy.game.players.network import Network
 from understudy.privacy import Discriminator
-from understudy.queries.base import QueryClass, relaxed
+from understudy.queries.base import QueryClass
 from understudy.queries.marginal import Marginal
-from understudy.queries.relaxed import Chances
+from understudy.queries.relaxed import Chances, relaxed
 from understudy.schema import Schema
 
 

@@ -14,7 +14,7 @@ from understudy.game.loop import Finding
 from understudy.game.players.network import Network
 from understudy.game.players.relaxed import ENOUGH, Target
 from understudy.privacy import Measurement
-from understudy.queries.base import relaxed
+from understudy.queries.relaxed import relaxed
 from understudy.schema import Schema
 
 # A loss has settled that has not fallen, in so many steps, by this share of what it is above that

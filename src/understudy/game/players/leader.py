@@ -15,8 +15,7 @@ from understudy.game.loop import Finding
 from understudy.game.players.measuring import single
 from understudy.game.players.network import Network
 from understudy.privacy import Choice
-from understudy.queries.base import relaxed
-from understudy.queries.relaxed import Chances
+from understudy.queries.relaxed import Chances, relaxed
 from understudy.queries.symmetric import Query, Symmetric
 from understudy.schema import Schema
 

@@ -20,8 +20,8 @@ from understudy.game.fitting.mixture import Mixture
 from understudy.game.loop import Finding, learning
 from understudy.game.players.simplex import PARAMETERISATIONS, Parameterisation
 from understudy.privacy import Measurement
-from understudy.queries.base import QueryClass, relaxed
-from understudy.queries.relaxed import Chances, Relaxed
+from understudy.queries.base import QueryClass, Relaxed
+from understudy.queries.relaxed import Chances, relaxed
 from understudy.queries.workload import Workload
 from understudy.runtime.compiled import kernel
 from understudy.runtime.watching import NoWatcher, Watcher

@@ -26,7 +26,7 @@ from understudy.game.players.relaxed import MOST_NUMBERS
 from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, check_whole
 from understudy.mechanisms.papers.leading import rounds_for
 from understudy.privacy import Meter
-from understudy.queries.base import relaxed
+from understudy.queries.relaxed import relaxed
 from understudy.runtime.watching import Watcher
 
 LATENTS = 100  # in every generator; the mixture has as many for each round
