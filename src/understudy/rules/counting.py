@@ -135,15 +135,15 @@ class Juntas:
 
     def costs(self, points: Points) -> np.ndarray:
         columns = np.ascontiguousarray(points.bits.T)
-        found = [np.zeros(0, np.int64)]
+        costs = [np.zeros(0, np.int64)]
         for k, (tables, _) in enumerate(self._patterns):
             sets = np.asarray(
                 list(itertools.combinations(range(self.of.attributes), k)), np.int64
             ).reshape(math.comb(self.of.attributes, k), k)
             for start in range(0, len(sets), 1024):
                 cells = _cells(columns, points.cost, sets[start : start + 1024])
-                found.append((cells @ tables.T.astype(np.int64)).reshape(-1))
-        return np.concatenate(found)
+                costs.append((cells @ tables.T.astype(np.int64)).reshape(-1))
+        return np.concatenate(costs)
 
     def rule(self, index: int) -> Rule:
         k = next(k for k in range(self._width + 1) if index < self._starts[k + 1])
@@ -155,9 +155,9 @@ class Juntas:
         return self.of.renamed(rules[pattern], attributes or (0,), small_class(self.of, k))
 
 
-def small_class(of: RuleClass, attributes: int) -> RuleClass:
+def small_class(rule_class: RuleClass, attributes: int) -> RuleClass:
     """The same class over a few attributes, at least one."""
-    small = dataclasses.replace(of, attributes=max(1, attributes), width=None)
+    small = dataclasses.replace(rule_class, attributes=max(1, attributes), width=None)
     return (
         dataclasses.replace(small, bias=min(small.bias, small.attributes))
         if isinstance(small, Halfspaces)
@@ -166,99 +166,107 @@ def small_class(of: RuleClass, attributes: int) -> RuleClass:
 
 
 @lru_cache(maxsize=64)
-def patterns(of: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
+def patterns(rule_class: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
     """(what they say on all 2^k points, one rule of each) of the different functions that depend on
     all of k attributes.
     """
-    most = min(MOST_PATTERN_RULES, MOST_PATTERN_CELLS >> of.attributes)
-    if sum(1 for _ in itertools.islice(of.rules(), most + 1)) > most:
+    most = min(MOST_PATTERN_RULES, MOST_PATTERN_CELLS >> rule_class.attributes)
+    if sum(1 for _ in itertools.islice(rule_class.rules(), most + 1)) > most:
         raise NotSupported(
-            f"Rules of {of.name} about {k} attributes are too many to list; ask for a smaller"
-            " width."
+            f"Rules of {rule_class.name} about {k} attributes are too many to list; ask for a"
+            " smaller width."
         )
-    d = of.attributes
+    d = rule_class.attributes
     points = np.asarray(list(itertools.product((0, 1), repeat=d)), np.uint8)
-    lifted, seen = of.lift(points), dict[bytes, Rule]()
-    for rule in of.rules():
-        seen.setdefault(of.values(rule, lifted).tobytes(), rule)
+    lifted, seen = rule_class.lift(points), dict[bytes, Rule]()
+    for rule in rule_class.rules():
+        seen.setdefault(rule_class.values(rule, lifted).tobytes(), rule)
     tables = np.frombuffer(b"".join(seen), np.bool_).reshape(-1, *(2,) * d)
     matter = [
         np.any(np.take(tables, 0, 1 + a) != np.take(tables, 1, 1 + a), axis=tuple(range(1, d)))
         for a in range(d)
     ]
-    kept = np.flatnonzero(np.sum(matter, axis=0) == k)
+    dependent = np.flatnonzero(np.sum(matter, axis=0) == k)
     rules = list(seen.values())
-    return tables[kept].reshape(len(kept), -1)[:, : 2**k], [rules[i] for i in kept]
+    return tables[dependent].reshape(len(dependent), -1)[:, : 2**k], [rules[i] for i in dependent]
 
 
 @lru_cache(maxsize=256)
-def functions(of: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
+def functions(rule_class: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
     """Those patterns that a rule of the class can say: a conjunction of one literal is never
     "never", which takes two.
     """
-    small = small_class(of, k)
+    small = small_class(rule_class, k)
     tables, rules = patterns(small, k)
-    kept = [
+    members = [
         i
         for i, rule in enumerate(rules)
-        if of.contains(of.renamed(rule, range(small.attributes), small))
+        if rule_class.contains(rule_class.renamed(rule, range(small.attributes), small))
     ]
-    return tables[kept], [rules[i] for i in kept]
+    return tables[members], [rules[i] for i in members]
 
 
-def size_of(of: RuleClass) -> int:
+def size_of(rule_class: RuleClass) -> int:
     """How many rules of a class there are to count; raises NotSupported if even that takes too long
     to say.
     """
-    if of.width is None and isinstance(of, (Conjunctions, Disjunctions)):
-        return (2 + of.signed) ** of.attributes + of.signed
-    if of.width is None and isinstance(of, Parities):
-        return 2**of.lifted
+    if rule_class.width is None and isinstance(rule_class, (Conjunctions, Disjunctions)):
+        return (2 + rule_class.signed) ** rule_class.attributes + rule_class.signed
+    if rule_class.width is None and isinstance(rule_class, Parities):
+        return 2**rule_class.lifted
     return sum(
-        len(functions(of, k)[0]) * math.comb(of.attributes, k) for k in range(_width(of) + 1)
+        len(functions(rule_class, k)[0]) * math.comb(rule_class.attributes, k)
+        for k in range(_width(rule_class) + 1)
     )
 
 
-def _width(of: RuleClass) -> int:
-    return of.attributes if of.width is None else min(of.width, of.attributes)
+def _width(rule_class: RuleClass) -> int:
+    return (
+        rule_class.attributes
+        if rule_class.width is None
+        else min(rule_class.width, rule_class.attributes)
+    )
 
 
 @lru_cache(maxsize=256)
-def widest(of: RuleClass) -> int | None:
+def widest(rule_class: RuleClass) -> int | None:
     """The largest width at which counting takes seconds; None where no width is needed. A function
     of the class alone, so public.
     """
-    free = dataclasses.replace(of, width=None)
+    free = dataclasses.replace(rule_class, width=None)
     if isinstance(free, (Conjunctions, Disjunctions, Parities)) and size_of(free) <= USUAL_RULES:
         return None
     best = 1
-    for width in range(2, of.attributes + 1):
+    for width in range(2, rule_class.attributes + 1):
         listed = sum(
-            1 for _ in itertools.islice(small_class(of, width).rules(), USUAL_PATTERN_RULES + 1)
+            1
+            for _ in itertools.islice(
+                small_class(rule_class, width).rules(), USUAL_PATTERN_RULES + 1
+            )
         )
         if (
             listed > USUAL_PATTERN_RULES
-            or size_of(dataclasses.replace(of, width=width)) > USUAL_RULES
+            or size_of(dataclasses.replace(rule_class, width=width)) > USUAL_RULES
         ):
             break
         best = width
     return best
 
 
-def counting_of(of: RuleClass) -> Counting:
+def counting_of(rule_class: RuleClass) -> Counting:
     """All rules of a class; raises, in a sentence, when they are too many."""
-    size = size_of(of)
+    size = size_of(rule_class)
     if size > MOST_RULES:
         raise NotSupported(
-            f"There are {size:,} {of.name} of {of.attributes} attributes, and at most"
-            f" {MOST_RULES:,} can be counted; give a smaller width, or fewer attributes, or leave"
-            " out negations."
+            f"There are {size:,} {rule_class.name} of {rule_class.attributes} attributes, and at"
+            f" most {MOST_RULES:,} can be counted; give a smaller width, or fewer attributes, or"
+            " leave out negations."
         )
-    if of.width is None and isinstance(of, (Conjunctions, Disjunctions)):
-        return Lattice(of)
-    if of.width is None and isinstance(of, Parities):
-        return Walsh(of)
-    return Juntas(of)
+    if rule_class.width is None and isinstance(rule_class, (Conjunctions, Disjunctions)):
+        return Lattice(rule_class)
+    if rule_class.width is None and isinstance(rule_class, Parities):
+        return Walsh(rule_class)
+    return Juntas(rule_class)
 
 
 def _table(bits: np.ndarray, cost: np.ndarray) -> np.ndarray:
@@ -276,11 +284,11 @@ def _cells(columns: np.ndarray, cost: np.ndarray, sets: np.ndarray) -> np.ndarra
     points).
     """
     count, k = sets.shape
-    found = np.zeros((count, 1 << k), np.int64)
+    totals = np.zeros((count, 1 << k), np.int64)
     for s in range(count):
         for i in range(len(cost)):
             cell = 0
             for j in range(k):
                 cell = 2 * cell + columns[sets[s, j], i]
-            found[s, cell] += cost[i]
-    return found
+            totals[s, cell] += cost[i]
+    return totals
