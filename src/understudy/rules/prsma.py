@@ -49,7 +49,7 @@ def checked_plan(rows: int, epsilon: Fraction, delta: Fraction, certifier: Certi
         raise NotSupported(
             f"prsma would make {block_plan.solves:,} solves ({block_plan.runs:,} in each of"
             f" {block_plan.blocks:,} blocks) for this epsilon and delta, and at most {most:,} are"
-            f" made with the certifier {certifier.name}. Use the method exponential, which needs none,"
-            " or a much larger delta."
+            f" made with the certifier {certifier.name}. Use the method exponential, which needs"
+            " none, or a much larger delta."
         )
     return block_plan
