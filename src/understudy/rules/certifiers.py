@@ -83,10 +83,8 @@ class Counted(Certifier):
             )
 
     def solve(self, problem: Tilted) -> Solved | None:
-        rule_class = _whole_class(problem)
-        counting = counting_of(
-            dataclasses.replace(rule_class, attributes=rule_class.lifted, signed=False)
-        )
+        rules = _whole_class(problem)
+        counting = counting_of(dataclasses.replace(rules, attributes=rules.lifted, signed=False))
         costs = counting.costs(Points(problem.lifted.astype(np.uint8), problem.cost))
         best = int(np.argmin(costs))
         return Solved(counting.rule(best), int(costs[best]))
@@ -120,8 +118,8 @@ class Cpsat(Certifier):
             )
 
     def solve(self, problem: Tilted) -> Solved | None:
-        rule_class = _whole_class(problem)
-        program = rule_class.program(problem.lifted, problem.cost, problem.bonus)
+        rules = _whole_class(problem)
+        program = rules.program(problem.lifted, problem.cost, problem.bonus)
         worker = Worker(COMMAND)
         try:
             answer = worker.ask(
@@ -134,11 +132,11 @@ class Cpsat(Certifier):
             )
         finally:
             worker.close()
-        return _read(rule_class, program.constant, len(program.gain), answer)
+        return _read(rules, program.constant, len(program.gain), answer)
 
 
 def _read(
-    rule_class: RuleClass, constant: int, variables: int, answer: dict[str, np.ndarray] | None
+    rules: RuleClass, constant: int, variables: int, answer: dict[str, np.ndarray] | None
 ) -> Solved | None:
     if (
         answer is None
@@ -151,7 +149,7 @@ def _read(
         return None
     # The solver's bound is a whole number that its last float operations may have moved by an ulp,
     # either way.
-    return Solved(rule_class.rule_from(x), -math.floor(bound + 0.25) - constant)
+    return Solved(rules.rule_from(x), -math.floor(bound + 0.25) - constant)
 
 
 def _whole_class(problem: Tilted) -> RuleClass:
@@ -160,18 +158,18 @@ def _whole_class(problem: Tilted) -> RuleClass:
     return problem.of
 
 
-def _can_count(rule_class: Rules) -> bool:
+def _can_count(rules: Rules) -> bool:
     return (
-        isinstance(rule_class, (Conjunctions, Disjunctions, Parities))
-        and rule_class.width is None
-        and rule_class.lifted <= MOST_LIFTED
+        isinstance(rules, (Conjunctions, Disjunctions, Parities))
+        and rules.width is None
+        and rules.lifted <= MOST_LIFTED
     )
 
 
 CERTIFIERS: dict[str, type[Certifier]] = {kind.name: kind for kind in (Listing, Counted, Cpsat)}
 
 
-def certifier_of(choice: str | Certifier, rule_class: RuleClass) -> Certifier:
+def certifier_of(choice: str | Certifier, rules: RuleClass) -> Certifier:
     """A certifier by name with its usual limit, or as given; ``auto`` is one of our own where a
     class allows it, which cannot fail. One that may not see private points is refused here, before
     anything is charged.
@@ -179,9 +177,7 @@ def certifier_of(choice: str | Certifier, rule_class: RuleClass) -> Certifier:
     if isinstance(choice, Certifier):
         return let_in(choice)
     if choice == "auto":
-        return (
-            Listing() if is_small(rule_class) else Counted() if _can_count(rule_class) else Cpsat()
-        )
+        return Listing() if is_small(rules) else Counted() if _can_count(rules) else Cpsat()
     if not isinstance(choice, str) or choice not in CERTIFIERS:
         raise ParameterError(
             f"There is no certifier {shown(choice)}; there are auto, {', '.join(CERTIFIERS)}."

@@ -155,9 +155,9 @@ class Juntas:
         return self.of.renamed(rules[pattern], attributes or (0,), small_class(self.of, k))
 
 
-def small_class(rule_class: RuleClass, attributes: int) -> RuleClass:
+def small_class(rules: RuleClass, attributes: int) -> RuleClass:
     """The same class over a few attributes, at least one."""
-    small = dataclasses.replace(rule_class, attributes=max(1, attributes), width=None)
+    small = dataclasses.replace(rules, attributes=max(1, attributes), width=None)
     return (
         dataclasses.replace(small, bias=min(small.bias, small.attributes))
         if isinstance(small, Halfspaces)
@@ -166,107 +166,102 @@ def small_class(rule_class: RuleClass, attributes: int) -> RuleClass:
 
 
 @lru_cache(maxsize=64)
-def patterns(rule_class: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
+def patterns(rules: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
     """(what they say on all 2^k points, one rule of each) of the different functions that depend on
     all of k attributes.
     """
-    most = min(MOST_PATTERN_RULES, MOST_PATTERN_CELLS >> rule_class.attributes)
-    if sum(1 for _ in itertools.islice(rule_class.rules(), most + 1)) > most:
+    most = min(MOST_PATTERN_RULES, MOST_PATTERN_CELLS >> rules.attributes)
+    if sum(1 for _ in itertools.islice(rules.rules(), most + 1)) > most:
         raise NotSupported(
-            f"Rules of {rule_class.name} about {k} attributes are too many to list; ask for a"
+            f"Rules of {rules.name} about {k} attributes are too many to list; ask for a"
             " smaller width."
         )
-    d = rule_class.attributes
+    d = rules.attributes
     points = np.asarray(list(itertools.product((0, 1), repeat=d)), np.uint8)
-    lifted, seen = rule_class.lift(points), dict[bytes, Rule]()
-    for rule in rule_class.rules():
-        seen.setdefault(rule_class.values(rule, lifted).tobytes(), rule)
+    lifted, seen = rules.lift(points), dict[bytes, Rule]()
+    for rule in rules.rules():
+        seen.setdefault(rules.values(rule, lifted).tobytes(), rule)
     tables = np.frombuffer(b"".join(seen), np.bool_).reshape(-1, *(2,) * d)
     matter = [
         np.any(np.take(tables, 0, 1 + a) != np.take(tables, 1, 1 + a), axis=tuple(range(1, d)))
         for a in range(d)
     ]
     dependent = np.flatnonzero(np.sum(matter, axis=0) == k)
-    rules = list(seen.values())
-    return tables[dependent].reshape(len(dependent), -1)[:, : 2**k], [rules[i] for i in dependent]
+    examples = list(seen.values())
+    return tables[dependent].reshape(len(dependent), -1)[:, : 2**k], [
+        examples[i] for i in dependent
+    ]
 
 
 @lru_cache(maxsize=256)
-def functions(rule_class: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
+def functions(rules: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
     """Those patterns that a rule of the class can say: a conjunction of one literal is never
     "never", which takes two.
     """
-    small = small_class(rule_class, k)
-    tables, rules = patterns(small, k)
+    small = small_class(rules, k)
+    tables, examples = patterns(small, k)
     members = [
         i
-        for i, rule in enumerate(rules)
-        if rule_class.contains(rule_class.renamed(rule, range(small.attributes), small))
+        for i, rule in enumerate(examples)
+        if rules.contains(rules.renamed(rule, range(small.attributes), small))
     ]
-    return tables[members], [rules[i] for i in members]
+    return tables[members], [examples[i] for i in members]
 
 
-def size_of(rule_class: RuleClass) -> int:
+def size_of(rules: RuleClass) -> int:
     """How many rules of a class there are to count; raises NotSupported if even that takes too long
     to say.
     """
-    if rule_class.width is None and isinstance(rule_class, (Conjunctions, Disjunctions)):
-        return (2 + rule_class.signed) ** rule_class.attributes + rule_class.signed
-    if rule_class.width is None and isinstance(rule_class, Parities):
-        return 2**rule_class.lifted
+    if rules.width is None and isinstance(rules, (Conjunctions, Disjunctions)):
+        return (2 + rules.signed) ** rules.attributes + rules.signed
+    if rules.width is None and isinstance(rules, Parities):
+        return 2**rules.lifted
     return sum(
-        len(functions(rule_class, k)[0]) * math.comb(rule_class.attributes, k)
-        for k in range(_width(rule_class) + 1)
+        len(functions(rules, k)[0]) * math.comb(rules.attributes, k)
+        for k in range(_width(rules) + 1)
     )
 
 
-def _width(rule_class: RuleClass) -> int:
-    return (
-        rule_class.attributes
-        if rule_class.width is None
-        else min(rule_class.width, rule_class.attributes)
-    )
+def _width(rules: RuleClass) -> int:
+    return rules.attributes if rules.width is None else min(rules.width, rules.attributes)
 
 
 @lru_cache(maxsize=256)
-def widest(rule_class: RuleClass) -> int | None:
+def widest(rules: RuleClass) -> int | None:
     """The largest width at which counting takes seconds; None where no width is needed. A function
     of the class alone, so public.
     """
-    free = dataclasses.replace(rule_class, width=None)
+    free = dataclasses.replace(rules, width=None)
     if isinstance(free, (Conjunctions, Disjunctions, Parities)) and size_of(free) <= USUAL_RULES:
         return None
     best = 1
-    for width in range(2, rule_class.attributes + 1):
+    for width in range(2, rules.attributes + 1):
         listed = sum(
-            1
-            for _ in itertools.islice(
-                small_class(rule_class, width).rules(), USUAL_PATTERN_RULES + 1
-            )
+            1 for _ in itertools.islice(small_class(rules, width).rules(), USUAL_PATTERN_RULES + 1)
         )
         if (
             listed > USUAL_PATTERN_RULES
-            or size_of(dataclasses.replace(rule_class, width=width)) > USUAL_RULES
+            or size_of(dataclasses.replace(rules, width=width)) > USUAL_RULES
         ):
             break
         best = width
     return best
 
 
-def counting_of(rule_class: RuleClass) -> Counting:
+def counting_of(rules: RuleClass) -> Counting:
     """All rules of a class; raises, in a sentence, when they are too many."""
-    size = size_of(rule_class)
+    size = size_of(rules)
     if size > MOST_RULES:
         raise NotSupported(
-            f"There are {size:,} {rule_class.name} of {rule_class.attributes} attributes, and at"
+            f"There are {size:,} {rules.name} of {rules.attributes} attributes, and at"
             f" most {MOST_RULES:,} can be counted; give a smaller width, or fewer attributes, or"
             " leave out negations."
         )
-    if rule_class.width is None and isinstance(rule_class, (Conjunctions, Disjunctions)):
-        return Lattice(rule_class)
-    if rule_class.width is None and isinstance(rule_class, Parities):
-        return Walsh(rule_class)
-    return Juntas(rule_class)
+    if rules.width is None and isinstance(rules, (Conjunctions, Disjunctions)):
+        return Lattice(rules)
+    if rules.width is None and isinstance(rules, Parities):
+        return Walsh(rules)
+    return Juntas(rules)
 
 
 def _table(bits: np.ndarray, cost: np.ndarray) -> np.ndarray:
