@@ -108,22 +108,22 @@ def failure(code: int | None, cpu: float, limit: int, log: Path) -> str:
     # The kernel's two clocks differ a little.
     if code == -signal.SIGXCPU or (code == -signal.SIGKILL and cpu >= 0.95 * limit):
         return f"no result within {limit} CPU s"
-    said = log.read_text(errors="replace").strip().splitlines() or ["nothing"]
-    return f"stopped with status {code}: {said[-1][:MOST_SAID]}"
+    output = log.read_text(errors="replace").strip().splitlines() or ["nothing"]
+    return f"stopped with status {code}: {output[-1][:MOST_SAID]}"
 
 
 def in_a_child(suite: str, point: Point, folder: Path) -> list[Line]:
     """Measure one point in a process of its own; a failure is a line too."""
-    asked, found, log = (folder / name for name in ("job.json", "found.json", "log"))
-    found.unlink(missing_ok=True)
-    job = {"suite": suite, "point": {**point.plain, "limit": point.limit}, "found": str(found)}
+    asked, answer, log = (folder / name for name in ("job.json", "found.json", "log"))
+    answer.unlink(missing_ok=True)
+    job = {"suite": suite, "point": {**point.plain, "limit": point.limit}, "found": str(answer)}
     asked.write_text(json.dumps(job))
     start = time.monotonic()
     code, usage = clocked(
         [sys.executable, "-m", "bench.child", str(asked)], log, WALL * point.limit
     )
     if code == 0:
-        lines: list[Line] = json.loads(found.read_text())
+        lines: list[Line] = json.loads(answer.read_text())
         return lines
     cpu = usage.ru_utime + usage.ru_stime
     why = failure(code, cpu, point.limit, log)

@@ -31,10 +31,10 @@ def of_run(rows: Sequence[Row], run: str | None = None) -> list[Row]:
 
 
 def grouped(rows: Sequence[Row], by: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
-    found: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        found.setdefault(tuple(row.get(name) for name in by), []).append(row)
-    return found
+        groups.setdefault(tuple(row.get(name) for name in by), []).append(row)
+    return groups
 
 
 def mean(rows: Sequence[Row], name: str) -> Any:
@@ -47,7 +47,7 @@ def mean(rows: Sequence[Row], name: str) -> Any:
     return fmean(values)
 
 
-def said(value: Any, how: str) -> str:
+def formatted(value: Any, how: str) -> str:
     if value is None:
         return ""
     return str(value) if isinstance(value, str) or not how else format(value, how)
@@ -82,7 +82,7 @@ def lines(view: View, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
         good = [row for row in those if not row.get("failure")]
         runs = str(len(good)) if len(good) == len(those) else f"{len(good)} of {len(those)}"
         failed = dict.fromkeys(row["failure"] for row in those if row.get("failure"))
-        shown = [said(mean(good or those, name), how) for name, how in shows.items()]
+        shown = [formatted(mean(good or those, name), how) for name, how in shows.items()]
         if failed and not good:
             shown[0] = "; ".join(failed)
         cells.append([*map(plainly, key), runs, *shown, *([ratios.get(key, "")] if ratios else [])])
@@ -93,13 +93,13 @@ def beside(view: View, groups: dict[tuple[Any, ...], list[Row]]) -> dict[tuple[A
     """CPU seconds as a multiple of those of the first line that differs in this one axis only."""
     if view.ratio is None:
         return {}
-    place, first, found = list(view.by).index(view.ratio), dict[tuple[Any, ...], float](), {}
+    place, first, ratios = list(view.by).index(view.ratio), dict[tuple[Any, ...], float](), {}
     for key, those in groups.items():
         cpu = mean([row for row in those if not row.get("failure")], "cpu")
         if cpu:
             base = first.setdefault((*key[:place], *key[place + 1 :]), cpu)
-            found[key] = f"{cpu / base:.2f}"
-    return found if len(found) > len(first) else {}
+            ratios[key] = f"{cpu / base:.2f}"
+    return ratios if len(ratios) > len(first) else {}
 
 
 def origin(rows: Sequence[Row]) -> str:

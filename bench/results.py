@@ -27,7 +27,7 @@ PACKAGES = ("understudy", "numpy", "numba", "pyarrow", "duckdb")
 Row = dict[str, Any]
 
 
-def _said(*command: str) -> str | None:
+def _output(*command: str) -> str | None:
     """What a command says, None where it cannot be run."""
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -38,9 +38,9 @@ def _said(*command: str) -> str | None:
 
 def commit() -> str | None:
     """The commit of this checkout, with a plus if files in it were changed; None outside git."""
-    known = _said("git", "rev-parse", "--short=12", "HEAD")
-    changed = _said("git", "status", "--porcelain", "--untracked-files=no", "--", "src", "bench")
-    return f"{known}{'+' if changed else ''}" if known else None
+    head = _output("git", "rev-parse", "--short=12", "HEAD")
+    changed = _output("git", "status", "--porcelain", "--untracked-files=no", "--", "src", "bench")
+    return f"{head}{'+' if changed else ''}" if head else None
 
 
 def _first(place: str, start: str) -> str:
@@ -77,10 +77,12 @@ def facts() -> Mapping[str, Any]:
 
 def this_run() -> str:
     """The name of a run unless one is given: one commit on one kind of machine."""
-    known = facts()
-    machine = [known[name] for name in ("processor", "cores", "memory_gb", "python", "versions")]
+    machine_facts = facts()
+    machine = [
+        machine_facts[name] for name in ("processor", "cores", "memory_gb", "python", "versions")
+    ]
     told_apart = hashlib.sha256(json.dumps(machine).encode()).hexdigest()[:4]
-    return f"{known['commit'] or _version('understudy')}-{told_apart}"
+    return f"{machine_facts['commit'] or _version('understudy')}-{told_apart}"
 
 
 def _scalar(value: Any) -> Any:
@@ -94,8 +96,8 @@ def row_of(suite: str, run: str, point: Point, line: Line) -> Row:
     asked = point.plain
     settings = {name: _scalar(value) for name, value in asked.pop("settings").items()}
     when = datetime.now(UTC).isoformat(timespec="seconds")
-    known = {"suite": suite, "run": run, "key": point.key, "when": when, **facts()}
-    return {**known, "load": round(os.getloadavg()[0], 2), **settings, **asked, **line}
+    origin = {"suite": suite, "run": run, "key": point.key, "when": when, **facts()}
+    return {**origin, "load": round(os.getloadavg()[0], 2), **settings, **asked, **line}
 
 
 def table_of(rows: Iterable[Row]) -> pa.Table:
@@ -139,8 +141,8 @@ class Session:
 
     def done(self, failed_too: bool = True) -> set[str]:
         """Keys of the points that this run has, from this call or an earlier one."""
-        kept = [row for row in read(self.out, self.suite) if row["run"] == self.run]
-        return {row["key"] for row in kept if failed_too or not row.get("failure")}
+        own = [row for row in read(self.out, self.suite) if row["run"] == self.run]
+        return {row["key"] for row in own if failed_too or not row.get("failure")}
 
     def add(self, point: Point, lines: Iterable[Line]) -> None:
         self.rows += [row_of(self.suite, self.run, point, line) for line in lines]

@@ -50,7 +50,7 @@ def paths(name: str) -> tuple[Path, ...]:
 def lacks(data: str) -> str | None:
     """Why a data set cannot be had, or None. What is invented can always be had."""
     name = next(
-        (known for known in sorted(FILES, key=len, reverse=True) if data.startswith(known)), None
+        (prefix for prefix in sorted(FILES, key=len, reverse=True) if data.startswith(prefix)), None
     )
     if name is None or all(path.exists() for path in paths(name)):
         return None
@@ -96,10 +96,10 @@ def coded(name: str) -> Coded:
     )
 
 
-def twice(given: Coded) -> Coded:
+def twice(table: Coded) -> Coded:
     """Every column, and a copy of it under another name."""
-    copies = {f"{name} again": size for name, size in given.domain.items()}
-    return Coded(np.hstack([given.codes, given.codes]), given.domain | copies)
+    copies = {f"{name} again": size for name, size in table.domain.items()}
+    return Coded(np.hstack([table.codes, table.codes]), table.domain | copies)
 
 
 def kdd99(everybody: bool) -> Coded:
@@ -131,10 +131,10 @@ def invented(rows: int, sizes: Sequence[int], seed: int) -> Coded:
     codes = np.zeros((rows, len(sizes)), np.int32, order="F")
     for number, size in enumerate(sizes):
         steps = np.cumsum(rng.dirichlet(np.full(size, 0.5), CLASSES), axis=1)
-        drawn = rng.random(rows)
+        uniform = rng.random(rows)
         for k in range(CLASSES):
             mine = hidden == k
-            codes[mine, number] = np.searchsorted(steps[k], drawn[mine]).clip(0, size - 1)
+            codes[mine, number] = np.searchsorted(steps[k], uniform[mine]).clip(0, size - 1)
     return Coded(codes, {f"c{number}": size for number, size in enumerate(sizes)})
 
 
@@ -143,12 +143,12 @@ def some_sizes(columns: int) -> list[int]:
     return MIXED if columns == len(MIXED) else [2 + number % 9 for number in range(columns)]
 
 
-def words(given: Coded) -> tuple[pa.Table, us.Schema]:
+def words(source: Coded) -> tuple[pa.Table, us.Schema]:
     """The same table with words for codes."""
     listed = {
-        name: [f"{name} number {i}" for i in range(size)] for name, size in given.domain.items()
+        name: [f"{name} number {i}" for i in range(size)] for name, size in source.domain.items()
     }
-    table = pa.table({name: pa.array(listed[name]).take(given.table[name]) for name in listed})
+    table = pa.table({name: pa.array(listed[name]).take(source.table[name]) for name in listed})
     fields = [
         {"name": name, "type": "string", "constraints": {"enum": enum}}
         for name, enum in listed.items()
@@ -169,13 +169,13 @@ INVENTED = re.compile(r"invented:(\d+)x(\d+)@(\d+)")
 
 def load(data: str) -> Coded:
     """A table by its name: ``adult``, or ``invented:50000x15@7`` (rows, columns, public seed)."""
-    if found := INVENTED.fullmatch(data):
-        rows, columns, seed = map(int, found.groups())
+    if match := INVENTED.fullmatch(data):
+        rows, columns, seed = map(int, match.groups())
         return invented(rows, some_sizes(columns), seed)
     return KNOWN[data]()
 
 
-def write(given: Coded, place: Path) -> Path:
+def write(table: Coded, place: Path) -> Path:
     """As Parquet, for what reads files."""
-    pq.write_table(given.table, place)
+    pq.write_table(table.table, place)
     return place

@@ -39,7 +39,7 @@ def nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     in memory it has been said.
     """
     monkeypatch.setenv("UNDERSTUDY_STATE", str(STATE / str(next(PLACES))))
-    monkeypatch.setattr(session, "_said", {session.NO_LEDGER})
+    monkeypatch.setattr(session, "_warned", {session.NO_LEDGER})
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ class Result:
     roc: tuple[tuple[float, float], ...]
 
     @property
-    def held(self) -> bool:
+    def holds(self) -> bool:
         return self.at_least <= min(self.promised, self.charged)
 
 
@@ -103,28 +103,28 @@ def tables(attack: str) -> tuple[np.ndarray, np.ndarray]:
     return np.vstack([others, ATTACKS[attack]]), np.vstack([others, PERSON])
 
 
-def ratio(found: Measurement | Residual, pair: Sequence[CodedRows]) -> float:
+def ratio(noisy: Measurement | Residual, pair: Sequence[CodedRows]) -> float:
     """The log-likelihood ratio of the two tables for one noisy vector: Gaussian, as the noise
     nearly is.
     """
-    first, second = (found.batch.counts(table).dense().astype(float) for table in pair)
-    if isinstance(found, Residual):
-        shape = found.batch.shape
+    first, second = (noisy.batch.counts(table).dense().astype(float) for table in pair)
+    if isinstance(noisy, Residual):
+        shape = noisy.batch.shape
         first, second = (
             contrast(table.astype(np.int64), shape).astype(float) for table in (first, second)
         )
     seen = np.zeros(len(first))
-    if isinstance(found, Measurement) and found.keys is not None:
-        seen[found.keys] = found.counts
+    if isinstance(noisy, Measurement) and noisy.keys is not None:
+        seen[noisy.keys] = noisy.counts
     else:
-        seen = found.counts.astype(float)
-    return float(((seen - first) ** 2 - (seen - second) ** 2).sum() / (2 * float(found.sigma) ** 2))
+        seen = noisy.counts.astype(float)
+    return float(((seen - first) ** 2 - (seen - second) ** 2).sum() / (2 * float(noisy.sigma) ** 2))
 
 
 def seen(release: us.Release, pair: Sequence[CodedRows]) -> list[float]:
     """All that the attacker makes of one release."""
     features = [
-        sum(ratio(found, pair) for found in release.measurements),
+        sum(ratio(measurement, pair) for measurement in release.measurements),
         float(release.certificate.noisy_largest_error),
     ]
     person = np.asarray(PERSON)
@@ -150,13 +150,13 @@ def shadows(job: tuple[str, str, str, int]) -> tuple[np.ndarray, np.ndarray, flo
     )
     rows, apart = [], 0.0
     for which in range(2 * releases):
-        made = us.release(
+        release = us.release(
             both[which % 2], schema=SCHEMA, workload=work, epsilon=Fraction(epsilon), delta=DELTA,
             mechanism=mechanism, parameters=SETTINGS.get(mechanism),
         )  # fmt: skip
-        rows.append(seen(made, pair))
+        rows.append(seen(release, pair))
         apart = max(
-            apart, float(divergence(total_cost(tuple(map(from_dict, made.manifest["events"])))))
+            apart, float(divergence(total_cost(tuple(map(from_dict, release.manifest["events"])))))
         )
     return np.asarray(rows), np.arange(2 * releases) % 2, apart
 
@@ -257,7 +257,7 @@ def plot(results: Sequence[Result], file: Path) -> None:
 def part(results: Sequence[Result]) -> dict[str, Any]:
     """For the page of the audit."""
     worst = max(results, key=lambda one: one.accuracy)
-    said = (
+    summary = (
         "An attacker who knows every cell but one person's tells two tables apart by a whole"
         f" release ([plot](attacks.svg)). Most often right: {worst.attack} on {worst.mechanism} at"
         f" epsilon {worst.epsilon}, {worst.accuracy:.1%}, where {worst.charged:.1%} is allowed."
@@ -268,14 +268,14 @@ def part(results: Sequence[Result]) -> dict[str, Any]:
             "right": f"{one.accuracy:.1%}",
             f"at least ({SURE:.1%})": f"{one.at_least:.1%}", "most by charges": f"{one.charged:.1%}",
             "most by epsilon": f"{one.promised:.1%}",
-            "verdict": "held" if one.held else "BREACH",
+            "verdict": "held" if one.holds else "BREACH",
         }
         for one in results
     ]  # fmt: skip
     return {
         "cases": len(results),
-        "misses": sum(not one.held for one in results),
-        "said": said,
+        "misses": sum(not one.holds for one in results),
+        "said": summary,
         "rows": rows,
     }
 
@@ -325,14 +325,14 @@ def main() -> None:
             one.epsilon,
             str(one.releases),
             *shown,
-            "held" if one.held else "BREACH",
+            "held" if one.holds else "BREACH",
         )
     console.print(table)
     if asked.file:
         Path(asked.file).write_text(json.dumps(part(results), indent=1) + "\n", encoding="utf-8")
     if asked.plot:
         plot(results, Path(asked.plot))
-    sys.exit(0 if all(one.held for one in results) else 1)
+    sys.exit(0 if all(one.holds for one in results) else 1)
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ class Line:
 
     cases: int = 0
     misses: int = 0
-    said: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def verdict(self) -> str:
@@ -121,15 +121,15 @@ def read_tests(records: Sequence[Path]) -> Tests:
             failed.append(f"{case.get('classname')}::{case.get('name')}")
         for noted in case.iter("property"):
             if noted.get("name") == "battery":
-                row, cases, said = (noted.get("value") or "").split("|", 2)
+                row, cases, note = (noted.get("value") or "").split("|", 2)
                 line = lines.setdefault(row, Line())
                 line.cases += int(cases)
                 line.misses += broken
-                line.said.append(said)
+                line.notes.append(note)
     return Tests(ran, tuple(failed), lines)
 
 
-def read_audit(found: Mapping[str, Any]) -> dict[str, Line]:
+def read_audit(report: Mapping[str, Any]) -> dict[str, Line]:
     """The rows of ``understudy audit --json``, by kind."""
     lines = {row: Line() for row in KINDS.values()}
     counted = {
@@ -138,17 +138,17 @@ def read_audit(found: Mapping[str, Any]) -> dict[str, Line]:
         "statistical": "draws or releases on either side",
     }
     for kind, row in KINDS.items():
-        these = [r for r in found["rows"] if r["kind"] == kind]
+        these = [r for r in report["rows"] if r["kind"] == kind]
         line = lines[row]
         line.cases = sum(r["runs"] for r in these) if kind == "replay" else len(these)
         line.misses = sum(not r["held"] for r in these)
         closest = max((r["found"] / r["claimed"] for r in these if r["claimed"]), default=0.0)
         runs = sum(r["runs"] for r in these)
-        line.said = [
+        line.notes = [
             f"`understudy audit`: {len(these)} checks, {runs:,} {counted[kind]}, at most"
             f" {closest:.3f} of what is claimed"
         ]
-        line.said += [
+        line.notes += [
             f"BREACH: {r['subject']}, {r['relation']}, {r['pair']}: {r['said']}"
             for r in these
             if not r["held"]
@@ -161,18 +161,18 @@ def page(
     audit: Mapping[str, Any],
     parts: Mapping[str, Mapping[str, Any]],
     minutes: float,
-    kept: int = 0,
+    earlier: int = 0,
 ) -> str:
-    """docs/audit.md. ``kept`` steps were run before this call."""
+    """docs/audit.md. ``earlier`` steps were run before this call."""
     lines = {row: tests.lines.get(row, Line()) for row in BATTERY}
     for row, line in read_audit(audit).items():
         line.misses += lines[row].misses
         lines[row] = line
     if "planted mutants" in parts:
-        made = parts["planted mutants"]
-        lines["planted mutants"] = Line(made["cases"], made["misses"], [made["said"]])
-    lines["web page"].said.insert(0, WEB)
-    met = all(line.verdict == "met" for line in lines.values()) and not tests.failed
+        part = parts["planted mutants"]
+        lines["planted mutants"] = Line(part["cases"], part["misses"], [part["said"]])
+    lines["web page"].notes.insert(0, WEB)
+    complete = all(line.verdict == "met" for line in lines.values()) and not tests.failed
     text = [
         "# The audit",
         "",
@@ -180,8 +180,12 @@ def page(
         f" {version('understudy')}, Python {sys.version.split()[0]}, {os.cpu_count()} cores,"
         f" {minutes:.0f} minutes in all. {tests.ran:,} tests ran, {len(tests.failed)} of them"
         " failed. "
-        + ("Every row is met." if met else "Not every row is met.")
-        + (f" {kept} of its steps were run by themselves and kept (`--keep`)." if kept else ""),
+        + ("Every row is met." if complete else "Not every row is met.")
+        + (
+            f" {earlier} of its steps were run by themselves and kept (`--keep`)."
+            if earlier
+            else ""
+        ),
         "",
         "| test | bar | found | cases | misses | verdict |",
         "|---|---|---|---|---|---|",
@@ -196,21 +200,21 @@ def page(
     if tests.failed:
         text += ["", "## Tests that failed", "", *(f"- `{name}`" for name in tests.failed)]
     text += ["", "## Audit of the build", "", *table([_shown(row) for row in audit["rows"]])]
-    for name, made in parts.items():
+    for name, part in parts.items():
         text += [
             "",
             f"## {name.capitalize()}",
             "",
-            f"{made['said']} {made['cases']:,} cases, {made['misses']} misses.",
+            f"{part['said']} {part['cases']:,} cases, {part['misses']} misses.",
             "",
         ]
-        text += table(made.get("rows", []))
+        text += table(part.get("rows", []))
     return "\n".join(text) + "\n"
 
 
 def _line(row: str, bar: str, line: Line) -> str:
-    found = cell("; ".join(shortened(line.said)))
-    return f"| {row} | {cell(bar)} | {found} | {line.cases:,} | {line.misses} | {line.verdict} |"
+    notes = cell("; ".join(shortened(line.notes)))
+    return f"| {row} | {cell(bar)} | {notes} | {line.cases:,} | {line.misses} | {line.verdict} |"
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,9 +230,9 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def shortened(said: Sequence[str], most: int = 4) -> list[str]:
+def shortened(notes: Sequence[str], most: int = 4) -> list[str]:
     """The first few words of many, each once."""
-    different = list(dict.fromkeys(said))
+    different = list(dict.fromkeys(notes))
     return (
         different
         if len(different) <= most
@@ -317,30 +321,30 @@ def main() -> int:
         metavar="FOLDER",
         help="keep what each step comes to, and do not repeat a step that is kept there",
     )
-    said = asked.parse_args()
+    options = asked.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(said.keep or folder)
+        place = Path(options.keep or folder)
         place.mkdir(parents=True, exist_ok=True)
-        kept = sum((place / name).exists() for name in steps(said.quick))
-        for name, run in steps(said.quick).items():
+        earlier = sum((place / name).exists() for name in steps(options.quick))
+        for name, run in steps(options.quick).items():
             if not (place / name).exists():
                 started = time.monotonic()
                 run(place / name)
                 (place / f"{name}.minutes").write_text(
                     f"{(time.monotonic() - started) / 60:.2f}", encoding="utf-8"
                 )
-        tests = read_tests([place / name for name in steps(said.quick) if name.endswith(".xml")])
+        tests = read_tests([place / name for name in steps(options.quick) if name.endswith(".xml")])
         audit = json.loads((place / "audit.json").read_text(encoding="utf-8"))
         parts = {
             name: json.loads((place / f"{module}.json").read_text(encoding="utf-8"))
             for module, name in PARTS.items()
         }
         minutes = sum(float(file.read_text(encoding="utf-8")) for file in place.glob("*.minutes"))
-    made = page(tests, audit, parts, minutes, kept)
-    if said.quick:
-        print(made)
+    text = page(tests, audit, parts, minutes, earlier)
+    if options.quick:
+        print(text)
     else:
-        PAGE.write_text(made, encoding="utf-8")
+        PAGE.write_text(text, encoding="utf-8")
         print(f"Wrote {PAGE.relative_to(ROOT)}.")
     return (
         1

@@ -103,7 +103,7 @@ def _escaped(word: str) -> str:
     )
 
 
-def read(name: str, code: int, said: str, folder: Path) -> Found:
+def read(name: str, code: int, output: str, folder: Path) -> Found:
     """What a child came to, from what it printed and left behind."""
     file = folder / FINDINGS
     lines = (
@@ -122,8 +122,8 @@ def read(name: str, code: int, said: str, folder: Path) -> Found:
         if not left.name.startswith(f"{ARTEFACTS}slow")
     ]
     if code and not findings:
-        findings.append((f"the process ended with exit code {code}", said[-600:]))
-    seen, runs = COVERED.findall(said), RUNS.search(said)
+        findings.append((f"the process ended with exit code {code}", output[-600:]))
+    seen, runs = COVERED.findall(output), RUNS.search(output)
     last = int(seen[-1][0]) if seen else 0
     return Found(
         name,
@@ -133,11 +133,11 @@ def read(name: str, code: int, said: str, folder: Path) -> Found:
     )
 
 
-def part(found: Sequence[Found]) -> dict[str, Any]:
+def part(results: Sequence[Found]) -> dict[str, Any]:
     """For the page of the audit."""
-    inputs, misses = sum(one.inputs for one in found), sum(len(one.findings) for one in found)
-    said = (
-        f"{len(found)} readers of files and texts, {inputs:,} inputs guided by coverage:"
+    inputs, misses = sum(one.inputs for one in results), sum(len(one.findings) for one in results)
+    summary = (
+        f"{len(results)} readers of files and texts, {inputs:,} inputs guided by coverage:"
         f" {misses or 'no'} findings."
     )
     rows = [
@@ -147,9 +147,9 @@ def part(found: Sequence[Found]) -> dict[str, Any]:
             "covered": one.covered,
             "findings": len(one.findings),
         }
-        for one in found
+        for one in results
     ]
-    return {"cases": inputs, "misses": misses, "said": said, "rows": rows}
+    return {"cases": inputs, "misses": misses, "said": summary, "rows": rows}
 
 
 def main() -> int:
@@ -177,24 +177,24 @@ def main() -> int:
         ThreadPoolExecutor(AT_ONCE) as workers,
     ):
         prepare(Path(place))
-        found = list(
+        results = list(
             workers.map(partial(fuzz, seconds=asked.seconds, prepared=Path(place)), asked.target)
         )
     table = Table("target", "inputs", "covered", "findings")
-    for one in found:
+    for one in results:
         table.add_row(one.target, f"{one.inputs:,}", f"{one.covered:,}", str(len(one.findings)))
-        for what, given in one.findings:
+        for what, sample in one.findings:
             console.print(
-                f"{one.target}: {what}\n  {given}", markup=False, highlight=False, soft_wrap=True
+                f"{one.target}: {what}\n  {sample}", markup=False, highlight=False, soft_wrap=True
             )
     console.print(table)
-    _keep(asked.file, part(found))
-    return 1 if any(one.findings for one in found) else 0
+    _keep(asked.file, part(results))
+    return 1 if any(one.findings for one in results) else 0
 
 
-def _keep(file: str | None, made: dict[str, Any]) -> None:
+def _keep(file: str | None, record: dict[str, Any]) -> None:
     if file:
-        Path(file).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+        Path(file).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -70,20 +70,24 @@ def mutate_tree(data: bytes, most: int, seed: int) -> bytes:
         tree = json.loads(data)
         for _ in range(rng.randint(1, 3)):
             tree = bent(tree, rng)
-        made = json.dumps(tree).encode()
+        mutant = json.dumps(tree).encode()
     except (ValueError, RecursionError):
-        made = b""
-    return made if made and len(made) <= most and rng.random() < 0.8 else atheris.Mutate(data, most)
+        mutant = b""
+    return (
+        mutant
+        if mutant and len(mutant) <= most and rng.random() < 0.8
+        else atheris.Mutate(data, most)
+    )
 
 
 def watched(target: Target, folder: Path) -> Any:
     """What libFuzzer calls: a complaint that is new is written down."""
-    known: set[str] = set()
+    complaints: set[str] = set()
 
     def run(data: bytes) -> None:
         wrong = complaint(partial(target.run, data, folder))
-        if wrong and wrong not in known:
-            known.add(wrong)
+        if wrong and wrong not in complaints:
+            complaints.add(wrong)
             with (folder / FINDINGS).open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"what": wrong, "input": repr(data)}) + "\n")
 

@@ -126,7 +126,7 @@ def prepare(folder: Path) -> None:
     """A release with a model and an audit, and a rule: what targets put false pieces into."""
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.integers(0, size, 60) for size in RULES.shape])
-    made = us.release(
+    release = us.release(
         rows,
         schema=RULES,
         epsilon=1,
@@ -140,7 +140,7 @@ def prepare(folder: Path) -> None:
     model = Mixture(
         RULES, Chances(values, np.concatenate([[0], np.cumsum(RULES.shape)]).astype(np.int64))
     )
-    place = replace(made, model=model).save(folder / BUNDLE)
+    place = replace(release, model=model).save(folder / BUNDLE)
     row = {"held": True, "found": 0.5, "claimed": 1.0, "runs": 3}
     attach(place, statement([row], quick=True, mechanism=None))
     for name in rule_classes():
@@ -158,7 +158,7 @@ def of_file(name: str) -> Callable[[Path], Sequence[bytes]]:
 
 
 def schema_texts(ending: str) -> Callable[[Path], Sequence[bytes]]:
-    def made(folder: Path) -> Sequence[bytes]:
+    def texts(folder: Path) -> Sequence[bytes]:
         kinds = [
             SCHEMA.to_dict(),
             {"a": 2, "b": 3},
@@ -167,7 +167,7 @@ def schema_texts(ending: str) -> Callable[[Path], Sequence[bytes]]:
         ]
         return [_written(folder / f"seed{ending}", kind) for kind in kinds]
 
-    return made
+    return texts
 
 
 def _written(file: Path, data: dict[str, Any]) -> bytes:
@@ -212,8 +212,8 @@ def ledger_records() -> list[dict[str, Any]]:
 def chained(records: Sequence[Mapping[str, Any]]) -> bytes:
     """Lines of a ledger whose hashes hold."""
     lines, before = [], FIRST_HASH
-    for seq, given in enumerate(records):
-        record = {"seq": seq, "format": 1, "time": 0.5, **given, "prev": before}
+    for seq, fields in enumerate(records):
+        record = {"seq": seq, "format": 1, "time": 0.5, **fields, "prev": before}
         record["hash"] = before = chain_hash(record)
         lines.append(json.dumps(record, separators=(",", ":")).encode() + b"\n")
     return b"".join(lines)
@@ -228,9 +228,9 @@ def command(name: str, **options: Any) -> None:
 
 
 def read_condition(data: bytes, folder: Path) -> None:
-    said = Condition.parse(data.decode("utf-8", "surrogateescape"), SCHEMA)
-    said.holds(np.zeros((1, len(SCHEMA)), np.int32))
-    said.words.encode("utf-8", "surrogateescape")
+    condition = Condition.parse(data.decode("utf-8", "surrogateescape"), SCHEMA)
+    condition.holds(np.zeros((1, len(SCHEMA)), np.int32))
+    condition.words.encode("utf-8", "surrogateescape")
 
 
 def read_question(data: bytes, folder: Path) -> None:
@@ -360,13 +360,13 @@ def changed_bundle(name: str, data: bytes, folder: Path) -> Path:
 def _use_bundle(place: Path, folder: Path) -> None:
     file = folder / "rows.csv"
     file.unlink(missing_ok=True)
-    made = us.Release.load(place)
-    str(made.certificate)
-    repr(made)
-    made.answers().occupied()
-    drawn = made.sample(3, seed=0)
-    made.alpha_of(drawn)
-    made.sample_where("a = 1", 2, seed=0)
+    release = us.Release.load(place)
+    str(release.certificate)
+    repr(release)
+    release.answers().occupied()
+    sample = release.sample(3, seed=0)
+    release.alpha_of(sample)
+    release.sample_where("a = 1", 2, seed=0)
     export_csv(place, file)
 
 
@@ -384,10 +384,12 @@ def verify_manifest(data: bytes, folder: Path) -> None:
 
 
 def read_attachment(data: bytes, folder: Path) -> tuple[bool, str]:
-    place, said = folder / BUNDLE, _json(data)
-    if isinstance(said, dict):
-        said["sha256"] = seal({name: value for name, value in said.items() if name != "sha256"})
-        data = json.dumps(said).encode()
+    place, document = folder / BUNDLE, _json(data)
+    if isinstance(document, dict):
+        document["sha256"] = seal(
+            {name: value for name, value in document.items() if name != "sha256"}
+        )
+        data = json.dumps(document).encode()
     place = changed_bundle(ATTACHMENT, data, folder)
     return check_attachment(place, read_manifest(place))
 
@@ -412,17 +414,18 @@ def read_csv(data: bytes, folder: Path) -> None:
 
 def read_rule(data: bytes, folder: Path) -> None:
     """With its words made to fit, where that can be done: they are the checksum of a rule."""
-    file, said = folder / "read.json", _json(data)
+    file, document = folder / "read.json", _json(data)
     file.write_bytes(data)
-    if isinstance(said, dict):
+    if isinstance(document, dict):
         with contextlib.suppress(Exception):
             file.write_text(
-                json.dumps({**said, "words": us.Learned._read_parts(said).words}), encoding="utf-8"
+                json.dumps({**document, "words": us.Learned._read_parts(document).words}),
+                encoding="utf-8",
             )
-    made = us.Learned.load(file)
-    made.words.encode()
-    names = made.schema.names
-    made.predict({name: ["0", None, 1, "x"] for name in names})
+    rule = us.Learned.load(file)
+    rule.words.encode()
+    names = rule.schema.names
+    rule.predict({name: ["0", None, 1, "x"] for name in names})
 
 
 def seeds_of_rules(folder: Path) -> Sequence[bytes]:

@@ -86,10 +86,10 @@ def rows() -> list[tuple[str, str, str, str]]:
         need.name: ", ".join(sorted(need.uses, key=lambda use: (use != "runtime", use)))
         for need in needs()
     }
-    found = []
+    lines = []
     for name in sorted(uses.keys() | pins().keys()):
         written, version = pins().get(name, (name, version_of(name) or "not pinned"))
-        found.append(
+        lines.append(
             (
                 written,
                 version,
@@ -97,7 +97,7 @@ def rows() -> list[tuple[str, str, str, str]]:
                 uses.get(name, "another platform"),
             )
         )
-    return found
+    return lines
 
 
 def page() -> str:

@@ -105,8 +105,8 @@ def failing(place: Path, tests: Sequence[str]) -> str | None:
     name of a test is no catch.
     """
     done = tested(place, tests)
-    found = FAILED.search(done.stdout)
-    return found.group(1) if found and done.returncode == 1 else None
+    match = FAILED.search(done.stdout)
+    return match.group(1) if match and done.returncode == 1 else None
 
 
 def passes(place: Path, test: str) -> bool:
@@ -146,15 +146,15 @@ def run_all(mutants: list[Mutant], console: Console) -> list[Verdict]:
         def tried(mutant: Mutant) -> Verdict:
             place = free.get()
             try:
-                found = run(mutant, place)
+                verdict = run(mutant, place)
             finally:
                 free.put(place)
             console.print(
-                f"{'caught' if found.caught_by else 'MISSED'}  {mutant.what}",
+                f"{'caught' if verdict.caught_by else 'MISSED'}  {mutant.what}",
                 style="dim",
                 markup=False,
             )
-            return found
+            return verdict
 
         return list(workers.map(tried, mutants))
 
@@ -167,26 +167,26 @@ def main() -> None:
     parser.add_argument("--json", dest="file", help="write the verdicts here as well")
     asked = parser.parse_args()
     console = Console(width=160)
-    found = run_all([mutant for mutant in MUTANTS if asked.only in mutant.what], console)
+    verdicts = run_all([mutant for mutant in MUTANTS if asked.only in mutant.what], console)
     table = Table("mutant", "in", "caught by")
-    for one in found:
+    for one in verdicts:
         table.add_row(one.what, one.file, one.caught_by or "NOTHING")
     console.print(table)
-    missed = sum(one.caught_by is None for one in found)
-    console.print(f"{len(found) - missed} of {len(found)} caught.")
+    missed = sum(one.caught_by is None for one in verdicts)
+    console.print(f"{len(verdicts) - missed} of {len(verdicts)} caught.")
     if asked.file:
         rows = [
             {"mutant": one.what, "in": one.file, "caught by": one.caught_by or "NOTHING"}
-            for one in found
+            for one in verdicts
         ]
         batch = {
-            "cases": len(found),
+            "cases": len(verdicts),
             "misses": missed,
-            "said": f"{len(found) - missed} of {len(found)} broken variants were caught.",
+            "said": f"{len(verdicts) - missed} of {len(verdicts)} broken variants were caught.",
             "rows": rows,
         }
         Path(asked.file).write_text(json.dumps(batch, indent=1) + "\n", encoding="utf-8")
-    sys.exit(1 if missed or not found else 0)
+    sys.exit(1 if missed or not verdicts else 0)
 
 
 if __name__ == "__main__":

@@ -80,10 +80,10 @@ def hollow(place: str, says: Any) -> None:
     """Empty a function, whoever has imported it already."""
     answer[:] = [says]
     room, _, name = place.partition(":")
-    found: Any = importlib.import_module(room)
-    for batch in name.split("."):
-        found = getattr(found, batch)
-    function: FunctionType = getattr(found, "__func__", found)
+    target: Any = importlib.import_module(room)
+    for attribute in name.split("."):
+        target = getattr(target, attribute)
+    function: FunctionType = getattr(target, "__func__", target)
     function.__code__, function.__defaults__, function.__kwdefaults__ = emptied.__code__, None, None
 
 
@@ -114,8 +114,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    said = {"called": sorted(called), "idle": sorted(called & passed)}
-    Path(session.config.getoption("--hollow-says")).write_text(json.dumps(said), encoding="utf-8")
+    record = {"called": sorted(called), "idle": sorted(called & passed)}
+    Path(session.config.getoption("--hollow-says")).write_text(json.dumps(record), encoding="utf-8")
 
 
 # ---------------------------------------------------------------------- in the parent
@@ -135,8 +135,8 @@ def idle_without(number: int, tests: Sequence[str] = ()) -> tuple[list[str], lis
                 f"the tests could not be run without {HOLLOW[number][0]}:"
                 f" {done.stdout[-500:]}{done.stderr[-500:]}"
             )
-        said = json.loads(Path(says.name).read_text(encoding="utf-8"))
-    return said["called"], said["idle"]
+        record = json.loads(Path(says.name).read_text(encoding="utf-8"))
+    return record["called"], record["idle"]
 
 
 def excuse(place: str, test: str) -> str:

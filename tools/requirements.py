@@ -56,7 +56,7 @@ def closure(asked: Iterable[Requirement]) -> set[str]:
     """The canonical names of these requirements and of all that they need here; what is not
     installed is named and not followed.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     seen: set[tuple[str, frozenset[str]]] = set()
     ahead = [
         requirement
@@ -66,11 +66,11 @@ def closure(asked: Iterable[Requirement]) -> set[str]:
     while ahead:
         requirement = ahead.pop()
         name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
-        found.add(name)
+        names.add(name)
         if (name, extras) not in seen:
             seen.add((name, extras))
             ahead.extend(_needed_by(name, extras))
-    return found
+    return names
 
 
 def _needed_by(name: str, extras: frozenset[str]) -> Iterator[Requirement]:
@@ -95,7 +95,7 @@ def needs() -> list[Need]:
     for use, requirements in declared().items():
         for name in closure(requirements):
             uses.setdefault(name, set()).add(use)
-    return [Need(name, frozenset(found)) for name, found in sorted(uses.items())]
+    return [Need(name, frozenset(used_by)) for name, used_by in sorted(uses.items())]
 
 
 def version_of(name: str) -> str | None:
@@ -149,12 +149,12 @@ def drifted(excused: bool = False) -> list[str]:
     Excused, and listed apart, is what cannot be otherwise: something installed beside the project
     forbids the pin.
     """
-    ours, found = {need.name for need in needs()}, []
+    ours, drifts = {need.name for need in needs()}, []
     for name in sorted(ours & set(pins())):
         installed, pinned = version_of(name), pins()[name][1]
         if installed not in (None, pinned) and _is_forbidden(name, pinned, ours) == excused:
-            found.append(f"{name} {installed}, pinned {pinned}")
-    return found
+            drifts.append(f"{name} {installed}, pinned {pinned}")
+    return drifts
 
 
 def _is_forbidden(name: str, version: str, ours: set[str]) -> bool:
@@ -183,15 +183,15 @@ def unwanted() -> list[str]:
 
 def pip_check() -> tuple[bool, str]:
     """Whether the installed packages fit each other, and what pip says."""
-    said = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False
     )
-    return said.returncode == 0, said.stdout.strip() or said.stderr.strip()
+    return done.returncode == 0, done.stdout.strip() or done.stderr.strip()
 
 
 def main() -> int:
-    fits, said = pip_check()
-    troubles = [] if fits else [said]
+    fits, message = pip_check()
+    troubles = [] if fits else [message]
     troubles += [f"{name} is needed and not pinned" for name in unpinned()]
     troubles += [f"{name} is pinned and not needed" for name in strangers()]
     troubles += [f"{text} is not what its pin gives" for text in below_what_is_asked()] + drifted()

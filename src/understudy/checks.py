@@ -97,8 +97,8 @@ def _is_frozen(kind: type[Mechanism], parameters: dict[str, object]) -> None:
     assert all((kind.name, kind.summary, kind.reference, kind.__doc__)), (
         "name, summary, reference and docstring must be given"
     )
-    told = meanings(kind)
-    silent = [f.name for f in dataclasses.fields(kind) if not told.get(f.name)]
+    sentences = meanings(kind)
+    silent = [f.name for f in dataclasses.fields(kind) if not sentences.get(f.name)]
     assert not silent, (
         f"its docstring must say what these parameters mean, under Attributes: {', '.join(silent)}"
     )
@@ -137,8 +137,8 @@ def rehearsal(
     tables and comparisons. ``noise`` is the audit's own.
     """
     mechanism.check(brief)
-    known = rows if brief.neighbours is Neighbours.REPLACE_ONE else None
-    decision = mechanism.decide(brief, means_of(brief.neighbours, budget, rho, known))
+    public_rows = rows if brief.neighbours is Neighbours.REPLACE_ONE else None
+    decision = mechanism.decide(brief, means_of(brief.neighbours, budget, rho, public_rows))
     play = reservation(decision, rho)
     return decision, Meter(
         source, neighbours=brief.neighbours, play=play, certify=certify, noise=noise
@@ -152,18 +152,20 @@ def _decides(kind: type[Mechanism], parameters: dict[str, object]) -> None:
     mechanism, budget, table = kind(**parameters), Budget.zcdp(1), small_table()
     for neighbours in kind.relations:
         brief = Brief(schema=SMALL, workload=marginals(SMALL, k=2), neighbours=neighbours)
-        made = [
+        decisions = [
             mechanism.decide(brief, means_of(neighbours, budget, Fraction(1, 2), rows))
             for rows in (600, 600, 50_000)
         ]
-        assert made[0] == made[1], "the same public facts gave two decisions"
+        assert decisions[0] == decisions[1], "the same public facts gave two decisions"
         names = [f.name for f in dataclasses.fields(kind)]
-        assert list(made[0].parameters) == names, "a decision must say every parameter"
-        silent = [name for name in names if made[0].parameters[name] is None]
+        assert list(decisions[0].parameters) == names, "a decision must say every parameter"
+        silent = [name for name in names if decisions[0].parameters[name] is None]
         assert not silent, f"its rule must decide {', '.join(silent)}: None says nothing"
-        assert made[0].how and made[0].numbers, "a decision must say what its rule came to"
+        assert decisions[0].how and decisions[0].numbers, (
+            "a decision must say what its rule came to"
+        )
         if neighbours is Neighbours.ADD_REMOVE_ONE:
-            assert made[0].cost == made[2].cost, "its cost tells a private number of rows"
+            assert decisions[0].cost == decisions[2].cost, "its cost tells a private number of rows"
     asked = {"schema": SMALL, "epsilon": 1, "delta": "1e-6", "mechanism": mechanism}
     released = release(table, **asked).manifest["mechanism"]  # type: ignore[arg-type]
     planned = plan(rows=len(table), **asked).parameters  # type: ignore[arg-type]
@@ -201,9 +203,9 @@ def _learns(kind: type[Mechanism], parameters: dict[str, object]) -> None:
     work = marginals(SMALL, k=1)
     played, _ = _play(kind, parameters, work, Neighbours.REPLACE_ONE, Fraction(5))
     truth = CodedRows(small_table(), SMALL.shape)
-    made = CodedRows(played.model.rows(600, np.random.default_rng(0)), SMALL.shape)
+    coded = CodedRows(played.model.rows(600, np.random.default_rng(0)), SMALL.shape)
     for batch in work:
-        exact, released = batch.counts(truth).dense() / 600, batch.counts(made).dense() / 600
+        exact, released = batch.counts(truth).dense() / 600, batch.counts(coded).dense() / 600
         gap = np.abs(exact - released).max()
         assert gap < max(0.05, 0.5 * np.abs(exact - 1 / batch.size).max()), (
             f"a 1-way share is off by {gap:.3f} at rho 5"
@@ -247,7 +249,7 @@ def check_crossing(mechanism: Mechanism, work: Workload, neighbours: Neighbours)
     returns whether it was served.
     """
     rows = np.minimum(small_table(300), np.asarray(work.schema.shape) - 1)
-    said = f"{mechanism.name} x {work.spec} x {neighbours}"
+    case = f"{mechanism.name} x {work.spec} x {neighbours}"
     with tempfile.TemporaryDirectory() as name:
         folder, ledger = Path(name) / "bundle", FileLedger(Path(name) / "ledger.jsonl")
         settings = {
@@ -259,22 +261,22 @@ def check_crossing(mechanism: Mechanism, work: Workload, neighbours: Neighbours)
             "rows": 500,
         }
         try:
-            made = release(rows, mechanism=mechanism, ledger=ledger, **settings)  # type: ignore[arg-type]
+            result = release(rows, mechanism=mechanism, ledger=ledger, **settings)  # type: ignore[arg-type]
         except UnderstudyError as problem:
             spent = ledger.path.exists() and ledger.read().charges
-            assert not spent, f"{said}: its budget is spent, for nothing: {problem}"
+            assert not spent, f"{case}: its budget is spent, for nothing: {problem}"
             assert isinstance(problem, InputError), (
-                f"{said}: it was refused, but not as a request that cannot be met: {problem}"
+                f"{case}: it was refused, but not as a request that cannot be met: {problem}"
             )
             return False
-        assert len(ledger.read().charges) == 1, f"{said}: a release is charged once"
-        made.save(folder)
+        assert len(ledger.read().charges) == 1, f"{case}: a release is charged once"
+        result.save(folder)
         again = Release.load(folder)
-        assert again.workload == work and np.array_equal(again.codes, made.codes), (
-            f"{said}: another release was read back"
+        assert again.workload == work and np.array_equal(again.codes, result.codes), (
+            f"{case}: another release was read back"
         )
         broken = [f"{check.claim} ({check.detail})" for check in verify(folder) if not check.holds]
-        assert not broken, f"{said}: its own verify rejects it: {'; '.join(broken)}"
+        assert not broken, f"{case}: its own verify rejects it: {'; '.join(broken)}"
     return True
 
 
@@ -434,11 +436,11 @@ def check_source(kind: type[Source], classes: dict[str, type[QueryClass]]) -> No
         truth = CodedRows(rows, schema.shape)
         for query_class in classes.values():
             for batch in query_class.examples(schema, rng):
-                found = batch.counts(source)
-                assert found.cells == batch.size and found.values.dtype == np.int64, (
+                counts = batch.counts(source)
+                assert counts.cells == batch.size and counts.values.dtype == np.int64, (
                     f"{kind.__name__}: counts must be int64"
                 )
-                assert np.array_equal(found.dense(), batch.counts(truth).dense()), (
+                assert np.array_equal(counts.dense(), batch.counts(truth).dense()), (
                     f"{kind.__name__}: wrong counts for a {batch.kind}"
                 )
         bad = pa.table(

@@ -414,7 +414,7 @@ MUTANTS = [
     mutant(
         "a subclass of a DataFrame is read by its own verbs",
         "sources/frames.py",
-        ("    frame = whole(given)  # the columns as pandas keeps them, without what a subclass makes of them", "    frame = given"),
+        ("    frame = whole(table)  # the columns as pandas keeps them, without what a subclass makes of them", "    frame = table"),
         tests="sources/test_frames.py",
     ),
     mutant(

@@ -21,7 +21,7 @@ def test_the_tables_differ_in_one_person_who_stands_out(attack: str) -> None:
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_sound_build_holds(attack: str) -> None:
     found = judged((attack, "gaussian", "1", 40))
-    assert found.held and found.releases == 80 and 0 < found.charged < found.promised < 1
+    assert found.holds and found.releases == 80 and 0 < found.charged < found.promised < 1
     assert found.roc[0][0] <= found.roc[-1][0] <= 1
 
 
@@ -41,4 +41,4 @@ def test_too_little_noise_is_seen_through(
 
     monkeypatch.setattr(Noise, "gaussian", little)
     found = judged((attack, "gaussian", "1", 40))
-    assert not found.held and found.accuracy > 0.9
+    assert not found.holds and found.accuracy > 0.9

@@ -44,7 +44,7 @@ def test_notes_of_the_same_row_add_up(tmp_path: Path) -> None:
         tests.ran == 3
         and tests.failed == ()
         and tests.lines["fuzz"].cases == 42
-        and tests.lines["fuzz"].said == ["no traceback", "a | b"]
+        and tests.lines["fuzz"].notes == ["no traceback", "a | b"]
     )
     text = page(tests, audited(), {}, 1.0)
     assert line(text, "fuzz").endswith("| no traceback; a \\| b | 42 | 0 | met |") and line(

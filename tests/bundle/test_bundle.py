@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_bundle_reads_back_the_same(tmp_path: Path) -> None:
     made = us.release(
-        demo.population(people=500), schema=demo.schema(), epsilon=1, mechanism="independent"
+        demo.population(n=500), schema=demo.schema(), epsilon=1, mechanism="independent"
     )
     again = us.Release.load(made.save(tmp_path / "b"))
     assert again.synthetic.equals(made.synthetic) and again.certificate == made.certificate

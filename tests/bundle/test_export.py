@@ -132,7 +132,7 @@ def test_rows_of_every_batch_are_there_in_order(
 ) -> None:
     monkeypatch.setattr(export, "ROWS_AT_ONCE", 64)
     made = us.release(
-        demo.population(people=500), schema=demo.schema(), epsilon=1, mechanism="independent"
+        demo.population(n=500), schema=demo.schema(), epsilon=1, mechanism="independent"
     )
     assert export.export_csv(made.save(tmp_path / "r"), tmp_path / "rows.csv") == 500
     header, *rows = read(tmp_path / "rows.csv")

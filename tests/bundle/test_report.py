@@ -88,7 +88,7 @@ def test_the_labels_of_heat_maps_lie_inside_them_and_say_when_in_short(tmp_path:
         tuple(demo.schema()[name] for name in ("birth_date", "last_visit", "employment"))
     )
     made = us.release(
-        demo.population(people=500),
+        demo.population(n=500),
         schema=schema,
         epsilon=1,
         mechanism="mwem",

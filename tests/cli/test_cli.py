@@ -4,6 +4,7 @@ cells.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import sys
 import time
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -455,6 +457,30 @@ def test_words_and_flags_can_be_set_and_wrong_ones_are_refused_in_a_sentence(
         main, [*asked, "--mechanism", "fem", "--set", "rounds=5", "--set", "rounds=7"]
     )
     assert twice.exit_code == 2 and "once" in twice.output
+
+
+DECIMALS = [
+    (name, f.name)
+    for name, kind in us.available_mechanisms().items()
+    for f in dataclasses.fields(kind)
+    if "float" in str(f.type) and "Fraction" not in str(f.type)
+]
+
+
+@pytest.mark.parametrize(("mechanism", "parameter"), DECIMALS)
+def test_a_decimal_that_is_set_is_what_python_is_given(
+    mechanism: str, parameter: str, tmp_path: Path
+) -> None:
+    (tmp_path / "s.json").write_text('{"a": 4, "b": 3}')
+    asked: dict[str, Any] = {"rows": 5000, "epsilon": 40, "mechanism": mechanism}
+    value = 99.5 if parameter == "sigma" else 0.75  # less noise would cost too much
+    wanted = us.plan(tmp_path / "s.json", parameters={parameter: value}, **asked)
+    words = [f"--{name}={text}" for name, text in asked.items()]
+    shown = run(
+        "plan", f"--schema={tmp_path / 's.json'}", *words, f"--set={parameter}={value}", "--json"
+    )
+    assert shown.exit_code == 0, shown.output
+    assert json.loads(shown.output)["parameters"] == wanted.parameters
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a closed pipe is another error on Windows")

@@ -72,19 +72,19 @@ def schema() -> Schema:
     return Schema.from_dict(SCHEMA)
 
 
-def population(people: int = PEOPLE, seed: int = SEED) -> pa.Table:
+def population(n: int = PEOPLE, seed: int = SEED) -> pa.Table:
     """The fictional people: always the same for the same seed."""
     rng = np.random.default_rng(seed)
-    age = np.clip(rng.gamma(6.0, 8.2, people), 18.6, 89.9)
-    female = rng.random(people) < 0.5 + 0.04 * (age > 75)
-    region = rng.choice(5, people, p=[0.17, 0.2, 0.24, 0.16, 0.23])
+    age = np.clip(rng.gamma(6.0, 8.2, n), 18.6, 89.9)
+    female = rng.random(n) < 0.5 + 0.04 * (age > 75)
+    region = rng.choice(5, n, p=[0.17, 0.2, 0.24, 0.16, 0.23])
     education = _education(rng, age, region)
     employment = _employment(rng, age, education)
     household = np.clip(
         1 + rng.poisson(np.where(age < 30, 0.9, np.where(age < 60, 1.7, 0.6))), 1, 9
     )
     income = _income(rng, age, female, education, employment, region)
-    smoker = rng.random(people) < _logistic(
+    smoker = rng.random(n) < _logistic(
         -1.1 - 0.35 * education + 0.3 * ~female - 0.015 * np.maximum(age - 45, 0)
     )
     bmi = np.clip(
@@ -92,14 +92,14 @@ def population(people: int = PEOPLE, seed: int = SEED) -> pa.Table:
         14,
         55,
     )
-    diabetes = rng.random(people) < _logistic(-5.6 + 0.045 * age + 0.13 * (bmi - 25))
-    days_ago = rng.exponential(np.where(diabetes, 90, np.where(age > 65, 160, 330)), people) % 730
-    minute = rng.integers(8 * 60, 18 * 60, people)
+    diabetes = rng.random(n) < _logistic(-5.6 + 0.045 * age + 0.13 * (bmi - 25))
+    days_ago = rng.exponential(np.where(diabetes, 90, np.where(age > 65, 160, 330)), n) % 730
+    minute = rng.integers(8 * 60, 18 * 60, n)
     visit = (TODAY - days_ago.astype(np.int64)).astype("M8[s]") + minute.astype("m8[m]")
     # Unwelcome questions are answered less: high and low incomes, smokers, heavy people.
-    no_income = rng.random(people) < 0.06 + 0.08 * (income > 60000) + 0.05 * (income < 8000)
-    no_smoker = rng.random(people) < 0.03 + 0.05 * smoker
-    no_bmi = rng.random(people) < 0.05 + 0.06 * (bmi > 32)
+    no_income = rng.random(n) < 0.06 + 0.08 * (income > 60000) + 0.05 * (income < 8000)
+    no_smoker = rng.random(n) < 0.03 + 0.05 * smoker
+    no_bmi = rng.random(n) < 0.05 + 0.06 * (bmi > 32)
     birth = TODAY - (age * 365.25).astype(np.int64)
     return pa.table(
         {

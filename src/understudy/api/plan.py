@@ -112,25 +112,25 @@ def plan(
 
 
 def _warnings(work: Workload, rows: int, largest: float | None, name: str) -> list[str]:
-    found = []
+    warnings = []
     if largest is not None and largest > MOSTLY_NOISE:
-        found.append(
+        warnings.append(
             f"This will be mostly noise: the worst answers may be off by {largest:.0%} of all rows."
             " Ask for fewer marginals, use a larger epsilon, or more rows."
         )
     if largest is None:
-        found.append(
+        warnings.append(
             f"The error of {name} depends on the data and cannot be said beforehand; its release"
             " has a certificate."
         )
     if rows < 1000:
-        found.append(
+        warnings.append(
             f"{rows:,} rows are few: noise is counted in people, and a count of 10 drowns in it."
         )
     widest = max((batch.size for batch in work.marginals), default=0)
     if widest > 100 * rows:
-        found.append(
+        warnings.append(
             f"The widest marginal has {widest:,} cells for {rows:,} rows; nearly all are empty and"
             " will be answered with 0."
         )
-    return found
+    return warnings

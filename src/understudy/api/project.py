@@ -65,30 +65,33 @@ def project(
         raise ParameterError(
             "measurements are a list of noisy tables, each (columns, counts, sigma)."
         )
-    given = [
+    noisy = [
         _checked(one, described) if isinstance(one, Measurement) else _measurement(one, described)
         for one in measurements
     ]
-    if not given:
+    if not noisy:
         raise ParameterError("There is nothing to fit rows to; give at least one noisy table.")
     rng = np.random.default_rng(seed)
     player = RowPlayer(
-        described, n=_people(given) if people is None else int(people), rng=rng, sweeps=3
+        described,
+        n=_estimated_rows(noisy) if people is None else int(people),
+        rng=rng,
+        sweeps=3,
     )
-    player.learn(given)
+    player.learn(noisy)
     return described.decode(player.result().rows(int(rows), rng), rng)
 
 
-def _measurement(given: tuple[Sequence[str], Any, Any], schema: Schema) -> Measurement:
-    if not isinstance(given, (tuple, list)) or len(given) != 3:
+def _measurement(triple: tuple[Sequence[str], Any, Any], schema: Schema) -> Measurement:
+    if not isinstance(triple, (tuple, list)) or len(triple) != 3:
         raise ParameterError("Each noisy table is given as (columns, counts, sigma).")
-    columns, counts, sigma = given
+    columns, counts, sigma = triple
     return _checked(Measurement(Marginal.of(schema, columns), counts, sigma), schema)
 
 
-def _checked(given: Measurement, schema: Schema) -> Measurement:
+def _checked(measurement: Measurement, schema: Schema) -> Measurement:
     """The same with numbers that rows can be fitted to, or a refusal."""
-    batch, sigma = given.batch, given.sigma
+    batch, sigma = measurement.batch, measurement.sigma
     if not isinstance(batch, QueryClass) or not batch.fits(schema):
         raise ParameterError("A measurement is of queries on another schema than the one given.")
     table = batch.as_table()
@@ -96,11 +99,11 @@ def _checked(given: Measurement, schema: Schema) -> Measurement:
         "A batch of queries" if table is None else f"The table of {', '.join(table.names(schema))}"
     )
     try:
-        values = np.asarray(given.counts, np.float64).ravel()
+        values = np.asarray(measurement.counts, np.float64).ravel()
     except (TypeError, ValueError, OverflowError):
         values = np.empty(0)
-    keys = None if given.keys is None else _keys(given.keys, batch.size)
-    if keys is not None and not isinstance(given.threshold, int):
+    keys = None if measurement.keys is None else _keys(measurement.keys, batch.size)
+    if keys is not None and not isinstance(measurement.threshold, int):
         raise ParameterError("A sparse table needs its threshold, above which cells were kept.")
     wanted = batch.size if keys is None else len(keys)
     if values.size != wanted or not np.all(np.abs(values) <= LARGEST):
@@ -116,12 +119,14 @@ def _checked(given: Measurement, schema: Schema) -> Measurement:
         raise ParameterError(
             f"{named} needs sigma, the standard deviation of its noise, from 0 to {LARGEST:,}."
         )
-    return replace(given, counts=values, keys=keys, sigma=max(exact(sigma, "sigma"), LEAST_SIGMA))
+    return replace(
+        measurement, counts=values, keys=keys, sigma=max(exact(sigma, "sigma"), LEAST_SIGMA)
+    )
 
 
-def _keys(given: Any, cells: int) -> np.ndarray:
+def _keys(listed: Any, cells: int) -> np.ndarray:
     """The cells that a sparse table lists."""
-    keys = np.asarray(given) if isinstance(given, (np.ndarray, list, tuple)) else np.empty(0)
+    keys = np.asarray(listed) if isinstance(listed, (np.ndarray, list, tuple)) else np.empty(0)
     whole = keys.ndim == 1 and keys.dtype.kind in "iu"
     if not whole or (
         len(keys) and (keys[0] < 0 or keys[-1] >= cells or (keys[1:] <= keys[:-1]).any())
@@ -132,7 +137,7 @@ def _keys(given: Any, cells: int) -> np.ndarray:
     return keys.astype(np.int64)
 
 
-def _people(measurements: Sequence[Measurement]) -> int:
+def _estimated_rows(measurements: Sequence[Measurement]) -> int:
     """The number of people that whole tables add up to, the more exact ones counting more."""
     totals = [
         (float(m.counts.sum()), 1 / (float(m.sigma) ** 2 * m.batch.size))

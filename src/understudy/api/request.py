@@ -151,13 +151,13 @@ def reservation(decision: Decision, rho: Fraction) -> Cost:
     return decision.cost + Cost(rho - decision.means.rho)
 
 
-def as_schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
-    if isinstance(given, Schema):
-        schema = given
-    elif isinstance(given, Mapping):
-        schema = Schema.from_dict(given)
-    elif isinstance(given, (str, Path)):
-        schema = Schema.load(given)
+def as_schema(value: Schema | Mapping[str, Any] | str | Path) -> Schema:
+    if isinstance(value, Schema):
+        schema = value
+    elif isinstance(value, Mapping):
+        schema = Schema.from_dict(value)
+    elif isinstance(value, (str, Path)):
+        schema = Schema.load(value)
     else:
         raise ParameterError("schema must be a Schema, a mapping, or the path of a schema file.")
     try:
@@ -174,13 +174,13 @@ def as_schema(given: Schema | Mapping[str, Any] | str | Path) -> Schema:
     return schema
 
 
-def as_workload(given: Workload | str | None, schema: Schema) -> Workload:
-    if given is None:
+def as_workload(value: Workload | str | None, schema: Schema) -> Workload:
+    if value is None:
         work = marginals(schema, k=min(2, len(schema)))
-    elif isinstance(given, str):
-        work = Workload.parse(given, schema)
-    elif isinstance(given, Workload):
-        work = given
+    elif isinstance(value, str):
+        work = Workload.parse(value, schema)
+    elif isinstance(value, Workload):
+        work = value
     else:
         raise ParameterError(
             "workload must be a Workload, a text such as '3-way:64@7', or the path of a workload"
@@ -188,9 +188,9 @@ def as_workload(given: Workload | str | None, schema: Schema) -> Workload:
         )
     if work.schema != schema:
         raise ParameterError("The workload is written for another schema than the table's.")
-    known = query_classes()
+    classes = query_classes()
     for batch in work:
-        if known.get(batch.kind) is not type(batch):
+        if classes.get(batch.kind) is not type(batch):
             raise NotSupported(
                 f"Queries of the kind {batch.kind} could be asked but not read back from the"
                 " release; put their class into queries/ or announce it by an entry point"
@@ -205,33 +205,33 @@ def as_workload(given: Workload | str | None, schema: Schema) -> Workload:
     return work
 
 
-def as_neighbours(given: str) -> Neighbours:
+def as_neighbours(value: str) -> Neighbours:
     try:
-        return Neighbours(given)
+        return Neighbours(value)
     except ValueError:
-        said = f"{given[:40]!r}" if isinstance(given, str) else f"of type {type(given).__name__}"
+        shown = f"{value[:40]!r}" if isinstance(value, str) else f"of type {type(value).__name__}"
         raise ParameterError(
-            f"neighbours is {said}; it must be replace-one or add-remove-one."
+            f"neighbours is {shown}; it must be replace-one or add-remove-one."
         ) from None
 
 
-def as_parameters(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    if given is not None and not (
-        isinstance(given, Mapping) and all(isinstance(name, str) for name in given)
+def as_parameters(values: Mapping[str, Any] | None) -> dict[str, Any]:
+    if values is not None and not (
+        isinstance(values, Mapping) and all(isinstance(name, str) for name in values)
     ):
         raise ParameterError("parameters must be a mapping from names to values.")
-    return dict(given or {})
+    return dict(values or {})
 
 
 def as_mechanism(
-    given: str | Mechanism, parameters: Mapping[str, Any] | None, brief: Brief
+    wanted: str | Mechanism, parameters: Mapping[str, Any] | None, brief: Brief
 ) -> tuple[Mechanism, str]:
     """(the mechanism as asked for, or the best one for the brief; why), once it is known that it
     serves the brief.
     """
     named = as_parameters(parameters)
-    if not isinstance(given, str) or given != "auto":
-        chosen, why = make(given, named), "you asked for it"
+    if not isinstance(wanted, str) or wanted != "auto":
+        chosen, why = make(wanted, named), "you asked for it"
     elif named:
         raise ParameterError("Parameters belong to a mechanism; name one instead of auto.")
     else:
@@ -245,34 +245,34 @@ def as_mechanism(
     return chosen, why
 
 
-def as_ledger(given: str | Path | Ledger | None) -> Ledger | None:
-    if isinstance(given, (str, Path)):
-        return FileLedger(as_path(given, "ledger"))
-    if given is not None and not (
-        callable(getattr(given, "reserve", None)) and isinstance(getattr(given, "where", None), str)
+def as_ledger(value: str | Path | Ledger | None) -> Ledger | None:
+    if isinstance(value, (str, Path)):
+        return FileLedger(as_path(value, "ledger"))
+    if value is not None and not (
+        callable(getattr(value, "reserve", None)) and isinstance(getattr(value, "where", None), str)
     ):
         raise ParameterError("ledger is the path of a file, or a ledger.")
-    return given
+    return value
 
 
-def as_folder(given: str | Path | None) -> Path | None:
+def as_folder(value: str | Path | None) -> Path | None:
     """A folder that a release can be saved to."""
-    if given is None:
+    if value is None:
         return None
-    place = as_path(given, "the release's folder")
+    place = as_path(value, "the release's folder")
     check_folder(place)
     return place
 
 
-def as_delta(given: Any, neighbours: Neighbours) -> Fraction | None:
-    if given is None:
+def as_delta(value: Any, neighbours: Neighbours) -> Fraction | None:
+    if value is None:
         if neighbours is Neighbours.ADD_REMOVE_ONE:
             raise ParameterError(
                 "delta is required with add-remove-one, because its default 1/n^2 would reveal the"
                 " private n."
             )
         return None
-    return exact_delta(given)
+    return exact_delta(value)
 
 
 def check_delta(delta: Fraction, n: int) -> None:

@@ -39,7 +39,7 @@ OUT_OF_MEMORY = (
     "Memory ran out while the release was made, and what was measured is lost with it; "
     "ask for fewer rows or fewer marginals, or use a larger machine."
 )
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
 def open_table(table: Any, schema: Schema) -> Source:
@@ -64,8 +64,8 @@ def ledger_for(ledger: Ledger | None, source: Source) -> Ledger:
 
 def say_once(sentence: str) -> None:
     """A remark about ledgers, once in the life of a process."""
-    if sentence not in _said:
-        _said.add(sentence)
+    if sentence not in _warned:
+        _warned.add(sentence)
         warn(sentence, LedgerWarning)
 
 
@@ -154,10 +154,12 @@ def _failure(problem: Exception, promise: Promise) -> ReleaseFailed:
     """
     if isinstance(problem, ReleaseFailed):  # says itself that the charge stays
         return type(problem)(str(problem))
-    said = str(problem) if isinstance(problem, UnderstudyError) else ""
-    said = OUT_OF_MEMORY if isinstance(problem, MemoryError) else said
-    said = said or "Something unexpected went wrong."
-    return ReleaseFailed(f"{said} {promise.what} had begun, so its whole budget counts as spent.")
+    sentence = str(problem) if isinstance(problem, UnderstudyError) else ""
+    sentence = OUT_OF_MEMORY if isinstance(problem, MemoryError) else sentence
+    sentence = sentence or "Something unexpected went wrong."
+    return ReleaseFailed(
+        f"{sentence} {promise.what} had begun, so its whole budget counts as spent."
+    )
 
 
 def _raise_alone(failure: ReleaseFailed) -> None:

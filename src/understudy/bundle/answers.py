@@ -62,9 +62,9 @@ class Answers(Mapping[Any, np.ndarray]):
 
     def _turned(self, names: tuple[str, ...]) -> np.ndarray:
         """A marginal that the workload holds with its columns in another order."""
-        for found in self._by_name:
-            if len(found) == len(names) and all(name in names for name in found):
-                return self[found].transpose([found.index(name) for name in names])
+        for key in self._by_name:
+            if len(key) == len(names) and all(name in names for name in key):
+                return self[key].transpose([key.index(name) for name in names])
         lacks = f"The workload has no marginal of {', '.join(map(shown, names))}"
         try:
             for name in names:
@@ -112,11 +112,11 @@ class Answers(Mapping[Any, np.ndarray]):
 
     def to_arrow(self) -> pa.Table:
         """Every answer that is not zero, with the query in words."""
-        found = self.occupied()
+        entries = self.occupied()
         batches, schema = self.workload.batches, self.workload.schema
-        pairs = zip(found["batch"].to_pylist(), found["query"].to_pylist(), strict=True)
+        pairs = zip(entries["batch"].to_pylist(), entries["query"].to_pylist(), strict=True)
         words = [batches[batch].describe(schema, query) for batch, query in pairs]
-        return pa.table({"query": words, "share": found["share"]})
+        return pa.table({"query": words, "share": entries["share"]})
 
     def to_pandas(self) -> Any:
         return self.to_arrow().to_pandas()

@@ -83,9 +83,9 @@ def check_can_attach(place: Path, mechanism: str | None) -> None:
         )
 
 
-def attach(place: Path, made: Mapping[str, Any]) -> None:
+def attach(place: Path, document: Mapping[str, Any]) -> None:
     """Write a statement into a release folder, bound to its manifest; an earlier one is replaced."""
-    bound = {**made, "manifest_sha256": _manifest_digest(place)}
+    bound = {**document, "manifest_sha256": _manifest_digest(place)}
     text = json.dumps({**bound, "sha256": _seal(bound)}, indent=1, ensure_ascii=False)
     try:
         (place / ATTACHMENT).write_text(text + "\n", encoding="utf-8")
@@ -99,41 +99,41 @@ def check_attachment(place: Path, manifest: Manifest) -> tuple[bool, str]:
     """(whether the attached audit holds for this release, one line about it)."""
     made_by, used = manifest.made_by, manifest.mechanism.name
     try:
-        said = json.loads((place / ATTACHMENT).read_text(encoding="utf-8"))
-        whole = {name: value for name, value in said.items() if name != "sha256"}
-        rows = said["rows"]
+        document = json.loads((place / ATTACHMENT).read_text(encoding="utf-8"))
+        whole = {name: value for name, value in document.items() if name != "sha256"}
+        rows = document["rows"]
         broken = [row for row in rows if row["held"] is not True or not _bears_out(row)]
-        if said["format"] != FORMAT or said["sha256"] != _seal(whole) or not rows:
+        if document["format"] != FORMAT or document["sha256"] != _seal(whole) or not rows:
             return False, "the attached audit was changed after it was made"
-        if (said["checks"], said["breaches"]) != (
+        if (document["checks"], document["breaches"]) != (
             len(rows),
             sum(row["held"] is not True for row in rows),
         ):
             return False, "the attached audit does not say what its own rows say"
-        if said["manifest_sha256"] != _manifest_digest(place):
+        if document["manifest_sha256"] != _manifest_digest(place):
             return False, "the attached audit was made for another release"
-        if said["made_by"] != made_by:
+        if document["made_by"] != made_by:
             return (
                 False,
                 (
-                    f"the attached audit is of {said['made_by']}, and the release was made by"
+                    f"the attached audit is of {document['made_by']}, and the release was made by"
                     f" {made_by}"
                 ),
             )
-        if said["mechanism"] not in (None, used):
+        if document["mechanism"] not in (None, used):
             return (
                 False,
                 (
-                    f"the attached audit is of {said['mechanism']}, and the release was made with"
-                    f" {used}"
+                    f"the attached audit is of {document['mechanism']}, and the release was made"
+                    f" with {used}"
                 ),
             )
-        found = "no breach" if not broken else f"{len(broken)} BREACHES"
-        what = " (quick)" if said["quick"] else ""
-        what += f" of {said['mechanism']}" if said["mechanism"] else ""
+        outcome = "no breach" if not broken else f"{len(broken)} BREACHES"
+        what = " (quick)" if document["quick"] else ""
+        what += f" of {document['mechanism']}" if document["mechanism"] else ""
         text = (
             f"audit attached: {len(rows)} checks{what} on version"
-            f" {made_by.removeprefix('understudy ')}, {found}"
+            f" {made_by.removeprefix('understudy ')}, {outcome}"
         )
     except (
         KeyError,

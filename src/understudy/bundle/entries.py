@@ -124,10 +124,10 @@ class Entries:
         return self.one(name, list, "a list")
 
     def wholes(self, name: str) -> tuple[int, ...]:
-        found = self.many(name)
-        if not all(type(value) is int for value in found):
+        values = self.many(name)
+        if not all(type(value) is int for value in values):
             raise Malformed(f"its entry {self.name_of(name)} holds what is not a whole number")
-        return tuple(found)
+        return tuple(values)
 
     def texts(self, name: str) -> dict[str, str]:
         return self._all(name, (str,), "text")
@@ -136,10 +136,10 @@ class Entries:
         return self._all(name, SCALARS, "a single value")
 
     def _all(self, name: str, kinds: tuple[type, ...], what: str) -> dict[str, Any]:
-        found = self.one(name, dict, "an object")
-        if not all(type(value) in kinds for value in found.values()):
+        values = self.one(name, dict, "an object")
+        if not all(type(value) in kinds for value in values.values()):
             raise Malformed(f"its entry {self.name_of(name)} holds what is not {what}")
-        return found
+        return values
 
     def neighbours(self, name: str) -> Neighbours:
         text = self.text(name)
@@ -152,11 +152,11 @@ class Entries:
 
     def events(self, name: str) -> tuple[ev.Event, ...]:
         """As :func:`ev.to_dict` writes them, each with a label that is text."""
-        said = self.many(name)
+        records = self.many(name)
         try:
-            found = tuple(map(ev.from_dict, said))
-            if all(isinstance(event.what, str) for event in found):
-                return found
+            events = tuple(map(ev.from_dict, records))
+            if all(isinstance(event.what, str) for event in events):
+                return events
         except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError):
             pass
         raise Malformed(f"its entry {self.name_of(name)} has what is no event that there is")
@@ -166,9 +166,9 @@ class Entries:
 
     def read(self, read: Callable[[Entries], T]) -> T:
         """Everything, by a reader that must leave nothing over."""
-        made = read(self)
+        result = read(self)
         self.end()
-        return made
+        return result
 
     def end(self) -> None:
         for name in self._left:

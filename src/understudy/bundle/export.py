@@ -121,8 +121,8 @@ def _is_text(kind: pa.DataType) -> bool:
 def _is_plain(kind: pa.DataType) -> bool:
     """The kinds that released rows have; bytes, lists and the like are none of ours."""
     return _is_text(kind) or any(
-        of(kind)
-        for of in (
+        is_kind(kind)
+        for is_kind in (
             pa.types.is_boolean,
             pa.types.is_integer,
             pa.types.is_floating,

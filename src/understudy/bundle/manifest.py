@@ -133,14 +133,14 @@ class MeasurementFacts:
         sigma: of its noise.
         residual: whether it is one of residuals.
         threshold: of a wide marginal, above which counts were kept; None if all were.
-        kept: how many were, if there is a threshold.
+        cells: how many were, if there is a threshold.
     """
 
     batch: Mapping[str, Any] = field(metadata={"key": "part"})
     sigma: Fraction
     residual: bool = False
     threshold: int | None = None
-    kept: int | None = None
+    cells: int | None = field(default=None, metadata={"key": "kept"})
 
     @classmethod
     def of(cls, measurement: Measurement | Residual, schema: Schema) -> MeasurementFacts:
@@ -150,7 +150,7 @@ class MeasurementFacts:
         if measurement.keys is None:
             return cls(batch=batch, sigma=sigma)
         return cls(
-            batch=batch, sigma=sigma, threshold=measurement.threshold, kept=len(measurement.counts)
+            batch=batch, sigma=sigma, threshold=measurement.threshold, cells=len(measurement.counts)
         )
 
 
@@ -292,99 +292,101 @@ def read_manifest(place: Path) -> Manifest:
 # ---------------------------------------------------------------------- reading
 
 
-def _manifest(said: Entries) -> Manifest:
-    said.whole("format")
-    made = Manifest(
-        made_by=said.text("made_by"),
-        made_at=said.text("made_at"),
-        schema=said.inside("schema", _schema),
-        workload=said.inside("workload", _workload),
-        mechanism=said.inside("mechanism", _mechanism),
-        neighbours=said.neighbours("neighbours"),
-        rows=said.inside("rows", _rows),
-        synthetic_rows=said.whole("synthetic_rows"),
-        budget=said.inside("budget", _budget),
-        spent=said.inside("spent", _spent),
-        events=said.events("events"),
+def _manifest(entries: Entries) -> Manifest:
+    entries.whole("format")
+    manifest = Manifest(
+        made_by=entries.text("made_by"),
+        made_at=entries.text("made_at"),
+        schema=entries.inside("schema", _schema),
+        workload=entries.inside("workload", _workload),
+        mechanism=entries.inside("mechanism", _mechanism),
+        neighbours=entries.neighbours("neighbours"),
+        rows=entries.inside("rows", _rows),
+        synthetic_rows=entries.whole("synthetic_rows"),
+        budget=entries.inside("budget", _budget),
+        spent=entries.inside("spent", _spent),
+        events=entries.events("events"),
         measurements=tuple(
-            Entries(one, "measurements").read(_measurement) for one in said.many("measurements")
+            Entries(one, "measurements").read(_measurement) for one in entries.many("measurements")
         ),
-        selections=said.whole("selections"),
-        versions=said.texts("versions"),
-        certificate=said.inside("certificate", _certificate),
-        ledger=said.text("ledger"),
-        seed=said.optional("seed", int, "a whole number"),
-        files=said.texts("files") if "files" in said else None,
+        selections=entries.whole("selections"),
+        versions=entries.texts("versions"),
+        certificate=entries.inside("certificate", _certificate),
+        ledger=entries.text("ledger"),
+        seed=entries.optional("seed", int, "a whole number"),
+        files=entries.texts("files") if "files" in entries else None,
     )
-    said.end()
-    return made
+    entries.end()
+    return manifest
 
 
-def _schema(said: Entries) -> SchemaFacts:
+def _schema(entries: Entries) -> SchemaFacts:
     return SchemaFacts(
-        sha256=said.text("sha256"),
-        columns=said.whole("columns"),
-        domain_size=said.text("domain_size"),
+        sha256=entries.text("sha256"),
+        columns=entries.whole("columns"),
+        domain_size=entries.text("domain_size"),
     )
 
 
-def _workload(said: Entries) -> WorkloadFacts:
+def _workload(entries: Entries) -> WorkloadFacts:
     return WorkloadFacts(
-        spec=said.text("spec"), batches=said.whole("batches"), queries=said.whole("queries")
+        spec=entries.text("spec"),
+        batches=entries.whole("batches"),
+        queries=entries.whole("queries"),
     )
 
 
-def _mechanism(said: Entries) -> MechanismFacts:
+def _mechanism(entries: Entries) -> MechanismFacts:
     return MechanismFacts(
-        name=said.text("name"),
-        parameters=said.scalars("parameters"),
-        reference=said.text("reference"),
-        conditional_on=said.optional("conditional_on", str, "text"),
-        played=said.scalars("played"),
-        why=said.text("why"),
+        name=entries.text("name"),
+        parameters=entries.scalars("parameters"),
+        reference=entries.text("reference"),
+        conditional_on=entries.optional("conditional_on", str, "text"),
+        played=entries.scalars("played"),
+        why=entries.text("why"),
     )
 
 
-def _rows(said: Entries) -> RowsFacts:
+def _rows(entries: Entries) -> RowsFacts:
     return RowsFacts(
-        count=said.whole("count"),
-        public=said.one("public", bool, "true or false"),
-        sigma=said.rational("sigma"),
+        count=entries.whole("count"),
+        public=entries.one("public", bool, "true or false"),
+        sigma=entries.rational("sigma"),
     )
 
 
-def _budget(said: Entries) -> Budget:
-    return Budget(said.rational("rho"), said.rational("epsilon"), said.rational("delta"))
+def _budget(entries: Entries) -> Budget:
+    return Budget(entries.rational("rho"), entries.rational("epsilon"), entries.rational("delta"))
 
 
-def _spent(said: Entries) -> Spent:
+def _spent(entries: Entries) -> Spent:
     return Spent(
-        rho=said.rational("rho"),
-        delta=said.rational("delta"),
-        epsilon=said.optional("epsilon", float, "a number"),
+        rho=entries.rational("rho"),
+        delta=entries.rational("delta"),
+        epsilon=entries.optional("epsilon", float, "a number"),
     )
 
 
-def _measurement(said: Entries) -> MeasurementFacts:
-    batch, sigma = said.one("part", dict, "an object"), said.rational("sigma")
-    if "residual" in said:
-        if not said.one("residual", bool, "true"):
-            raise Malformed(f"its entry {said.name_of('residual')} is not true")
+def _measurement(entries: Entries) -> MeasurementFacts:
+    batch, sigma = entries.one("part", dict, "an object"), entries.rational("sigma")
+    if "residual" in entries:
+        if not entries.one("residual", bool, "true"):
+            raise Malformed(f"its entry {entries.name_of('residual')} is not true")
         return MeasurementFacts(batch=batch, sigma=sigma, residual=True)
-    if "threshold" not in said:
+    if "threshold" not in entries:
         return MeasurementFacts(batch=batch, sigma=sigma)
     return MeasurementFacts(
-        batch=batch, sigma=sigma, threshold=said.whole("threshold"), kept=said.whole("kept")
+        batch=batch, sigma=sigma, threshold=entries.whole("threshold"), cells=entries.whole("kept")
     )
 
 
-def _certificate(said: Entries) -> Certificate:
+def _certificate(entries: Entries) -> Certificate:
     return Certificate(
-        alpha=said.number("alpha", 0, 1),
-        confidence=said.number("confidence", 0, 1),
-        noisy_largest_error=said.whole("noisy_largest_error"),
-        sigma=said.number("sigma", 0),
-        rows=said.whole("rows"),
-        rows_sigma=said.number("rows_sigma", 0),
-        queries=said.whole("queries"),
+        alpha=entries.number("alpha", 0, 1),
+        confidence=entries.number("confidence", 0, 1),
+        noisy_largest_error=entries.whole("noisy_largest_error"),
+        sigma=entries.number("sigma", 0),
+        rows=entries.whole("rows"),
+        rows_sigma=entries.number("rows_sigma", 0),
+        queries=entries.whole("queries"),
     )

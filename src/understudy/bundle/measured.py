@@ -49,7 +49,7 @@ def noisy_tables(release: Release) -> Tables:
     """Noisy tables by their columns: as measured whole, or as residuals add up to them (single
     columns and the workload's marginals).
     """
-    found: Tables = {}
+    by_columns: Tables = {}
     residuals = [m for m in release.measurements if isinstance(m, Residual)]
     if residuals:
         rows = release.facts.rows
@@ -65,13 +65,13 @@ def noisy_tables(release: Release) -> Tables:
         for estimate in reconstruct(
             residuals, tables, total=rows.count, total_sigma=float(rows.sigma)
         ):
-            found[estimate.batch.positions] = estimate
+            by_columns[estimate.batch.positions] = estimate
     for m in release.measurements:
         if isinstance(m, Measurement) and m.keys is None:
             whole = m.batch.as_table()
             if whole is not None and whole.positions:
-                found[whole.positions] = m
-    return found
+                by_columns[whole.positions] = m
+    return by_columns
 
 
 def released_shares(release: Release, batch: Marginal) -> np.ndarray:
@@ -89,22 +89,22 @@ def single_columns(release: Release, measured: Tables) -> list[Single]:
     covered = {
         position: cells for position, cells in _covered(release).items() if position not in best
     }
-    found = [
+    singles = [
         _from_table(release, position, noise, table) for position, (noise, table) in best.items()
     ]
-    found += [_from_rows(release, position, cells) for position, cells in covered.items()]
-    return sorted(found, key=lambda single: single.position)
+    singles += [_from_rows(release, position, cells) for position, cells in covered.items()]
+    return sorted(singles, key=lambda single: single.position)
 
 
 def _covered(release: Release) -> dict[int, int]:
     """Of each column that a marginal of the workload holds, the fewest cells of one that add up to
     a value.
     """
-    found: dict[int, int] = {}
+    cells: dict[int, int] = {}
     for batch in release.workload.marginals:
         for position, size in zip(batch.positions, batch.shape, strict=True):
-            found[position] = min(found.get(position, batch.size), batch.size // size)
-    return found
+            cells[position] = min(cells.get(position, batch.size), batch.size // size)
+    return cells
 
 
 def _from_table(

@@ -68,15 +68,15 @@ def load_model(file: Path, schema: Schema) -> Mixture:
     try:
         with safe_open(str(file), framework="numpy") as opened:
             named = opened.metadata() or {}
-        found = load_file(str(file))
+        tensors = load_file(str(file))
     except SafetensorError:
         raise ValueError("not a safetensors file") from None
     if named.get("schema") != schema.digest:
         raise ValueError("a model of another schema")
-    values = found.get("chances")
+    values = tensors.get("chances")
     starts = np.concatenate([[0], np.cumsum(schema.shape)]).astype(np.int64)
     if (
-        set(found) != {"chances"}
+        set(tensors) != {"chances"}
         or values is None
         or values.dtype != np.float32
         or values.ndim != 2

@@ -185,11 +185,11 @@ class Release:
             raise ParameterError(
                 "These rows are of another schema than the release's; draw them from this release."
             )
-        drawn = CodedRows(codes.astype(np.int32, copy=False), self.schema.shape)
+        sample_rows = CodedRows(codes.astype(np.int32, copy=False), self.schema.shape)
         gaps = (
-            np.abs(batch.counts(drawn).dense() / len(codes) - own.dense() / len(self.codes)).max(
-                initial=0.0
-            )
+            np.abs(
+                batch.counts(sample_rows).dense() / len(codes) - own.dense() / len(self.codes)
+            ).max(initial=0.0)
             for batch, own in zip(self.workload, self.answers().counts, strict=True)
         )
         return min(1.0, self.certificate.alpha + max(map(float, gaps)))
@@ -222,15 +222,15 @@ class Release:
                 float(self.model.chances.rows),
                 None,
             )
-        given = self.model.conditional(condition)
-        codes = given.rows(int(rows or max(1, round(given.share * len(self.codes)))), rng)
-        doubtful = self._doubts(condition, given.share)
+        mixture = self.model.conditional(condition)
+        codes = mixture.rows(int(rows or max(1, round(mixture.share * len(self.codes)))), rng)
+        doubtful = self._doubts(condition, mixture.share)
         return Sample(
             self.schema.decode(codes, rng),
             codes,
             condition.words,
-            given.share,
-            given.carriers,
+            mixture.share,
+            mixture.carriers,
             doubtful,
         )
 
@@ -428,26 +428,26 @@ def _measurements(
     described.
     """
     counts, queries, start = table["count"].to_numpy(), table["query"].to_numpy(), 0
-    found: list[Measurement | Residual] = []
+    measurements: list[Measurement | Residual] = []
     for what in described:
         batch = batch_from_dict(dict(what.batch), schema)
-        rows = slice(start, start + (batch.size if what.kept is None else what.kept))
+        rows = slice(start, start + (batch.size if what.cells is None else what.cells))
         start = rows.stop
         if what.residual:
             whole = batch.as_table()
-            if what.kept is not None or whole is None:
+            if what.cells is not None or whole is None:
                 raise ValueError("only whole marginals have residuals")
-            found.append(Residual(whole, counts[rows], what.sigma))
+            measurements.append(Residual(whole, counts[rows], what.sigma))
         else:
-            keys = None if what.kept is None else queries[rows]
-            found.append(Measurement(batch, counts[rows], what.sigma, keys, what.threshold))
+            keys = None if what.cells is None else queries[rows]
+            measurements.append(Measurement(batch, counts[rows], what.sigma, keys, what.threshold))
     if (
-        not table.equals(_measured(found))
+        not table.equals(_measured(measurements))
         or start != table.num_rows
-        or not all(map(_is_sound, found))
+        or not all(map(_is_sound, measurements))
     ):
         raise ValueError("other counts than those that are described")
-    return tuple(found)
+    return tuple(measurements)
 
 
 def _is_sound(measurement: Measurement | Residual) -> bool:

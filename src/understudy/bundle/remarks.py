@@ -125,18 +125,18 @@ def _is_bare(column: Column) -> bool:
 
 
 def _about(column: Column, single: Single, bins: bool) -> list[Remark]:
-    found = [
+    notes = [
         *_strays(column, single),
         *(_ends(column, single) if bins and isinstance(column, Binned) else ()),
     ]
-    found = (
-        found
+    notes = (
+        notes
         or list(_one_value(column, single))
         or (list(_nearly_the_first(column, single)) if bins else [])
     )
-    if isinstance(column, Categorical) and not any(remark.about == "one value" for remark in found):
-        found += _never_seen(column, single)
-    return found
+    if isinstance(column, Categorical) and not any(remark.about == "one value" for remark in notes):
+        notes += _never_seen(column, single)
+    return notes
 
 
 def _strays(column: Column, single: Single) -> Iterator[Remark]:
@@ -284,12 +284,12 @@ def _never_seen(column: Categorical, single: Single) -> Iterator[Remark]:
 def _about_items(release: Release, measured: Tables) -> Iterator[Remark]:
     """Of items, whether anybody has any."""
     assert release.schema.pairs is not None
-    found = [table for positions, table in measured.items() if len(positions) == 1]
-    if not found:
+    tables = [table for positions, table in measured.items() if len(positions) == 1]
+    if not tables:
         return
     rows = release.certificate.rows
-    off = SIGMAS * sum(float(table.sigma) ** 2 for table in found) ** 0.5
-    total = sum(float(table.counts[1]) for table in found)
+    off = SIGMAS * sum(float(table.sigma) ** 2 for table in tables) ** 0.5
+    total = sum(float(table.counts[1]) for table in tables)
     if total + off < FEWEST_ITEMS * rows:
         name = release.schema.pairs.item
         sentence = f"{name}: people have {max(0.0, total / rows):.2f} items on average."
@@ -329,8 +329,12 @@ def percent(share: float) -> str:
         >>> percent(0.667), percent(0.998), percent(0.9997), percent(1.02)
         ('67%', '99.8%', '100%', '100%')
     """
-    held = min(1.0, max(0.0, share))
-    return f"{100 * held:.0f}%" if 0.1 <= held <= 0.99 or held >= 0.9995 else f"{100 * held:.1f}%"
+    clipped = min(1.0, max(0.0, share))
+    return (
+        f"{100 * clipped:.0f}%"
+        if 0.1 <= clipped <= 0.99 or clipped >= 0.9995
+        else f"{100 * clipped:.1f}%"
+    )
 
 
 # ---------------------------------------------------------------------- groups that a bound drowns
@@ -343,20 +347,20 @@ def small_groups(release: Release) -> tuple[Group, ...]:
     if release.certificate.alpha >= 1 or release.schema.pairs is not None:
         return ()
     asked = sorted({position for batch in release.workload for position in batch.columns})
-    found = _below(
+    groups = _below(
         release, [Marginal((position,), (release.schema.shape[position],)) for position in asked]
     )
-    if not found:
+    if not groups:
         wider = sorted(
             (batch for batch in release.workload.marginals if len(batch.positions) > 1),
             key=lambda batch: batch.size,
         )
-        found = _below(release, wider[:MOST_SEARCHED])
-    return tuple(sorted(found, key=lambda group: (-group.people, group.words)))
+        groups = _below(release, wider[:MOST_SEARCHED])
+    return tuple(sorted(groups, key=lambda group: (-group.people, group.words)))
 
 
 def _below(release: Release, batches: Sequence[Marginal]) -> list[Group]:
-    found, each = [], release.certificate.rows / len(release.codes)
+    groups, each = [], release.certificate.rows / len(release.codes)
     counted = CodedRows(release.codes, release.schema.shape).count(
         [batch.positions for batch in batches]
     )
@@ -365,13 +369,13 @@ def _below(release: Release, batches: Sequence[Marginal]) -> list[Group]:
             (counts.values > 0) & (counts.values * each < release.certificate.people)
         ):
             cell = int(at if counts.keys is None else counts.keys[at])
-            found.append(
+            groups.append(
                 Group(
                     batch.describe(release.schema, cell),
                     max(1, round(float(counts.values[at]) * each)),
                 )
             )
-    return found
+    return groups
 
 
 def about_small(groups: tuple[Group, ...]) -> str:
@@ -382,7 +386,7 @@ def about_small(groups: tuple[Group, ...]) -> str:
         (group.words, f"{group.people:,} {'person' if group.people == 1 else 'people'}")
         for group in groups[:MOST_NAMED]
     )
-    named = ", ".join(f"{words} (about {people})" for words, people in shown)
+    named = ", ".join(f"{words} (about {size})" for words, size in shown)
     more = len(groups) - MOST_NAMED
     also = f" and {more:,} more group{'s' if more > 1 else ''}" if more > 0 else ""
     return f"Smaller than that bound, so that answers may be mostly noise: {named}{also}."

@@ -171,7 +171,7 @@ def _visible(value: Any) -> Any:
     """
     if isinstance(value, Markup):
         return value
-    return UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", str(value))
+    return UNSEEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", str(value))
 
 
 def _room(labels: list[str]) -> float:
@@ -222,12 +222,12 @@ def _strays(release: Release) -> list[tuple[str, str, str, str]]:
     """
     if release.schema.pairs is not None:
         return []
-    found = []
+    lines = []
     for column in islice(release.schema, MOST_COLUMNS):
         empty, unread = (
             _counted_as(column, code) for code in (column.missing_code, column.other_code)
         )
-        found.append(
+        lines.append(
             (
                 column.name,
                 empty,
@@ -235,7 +235,7 @@ def _strays(release: Release) -> list[tuple[str, str, str, str]]:
                 "the first or last bin" if isinstance(column, Binned) else "–",
             )
         )
-    return found
+    return lines
 
 
 def _counted_as(column: Column, code: int) -> str:
@@ -297,11 +297,11 @@ def _columns(release: Release, measured: Tables) -> list[Plot]:
         return [_common_items(release, measured)]
     plots, rows = [], release.facts.rows.count
     for position, column in islice(enumerate(release.schema), MOST_COLUMNS):
-        found = measured.get((position,))
+        measurement = measured.get((position,))
         shares = released_shares(release, Marginal.of(release.schema, [column.name]))
-        noisy = found.counts / rows if found is not None else None
+        noisy = measurement.counts / rows if measurement is not None else None
         group = -(-column.size // MOST_BARS)
-        sigma = float(found.sigma) / rows * group**0.5 if found is not None else 0.0
+        sigma = float(measurement.sigma) / rows * group**0.5 if measurement is not None else 0.0
         bars = []
         for start in range(0, column.size, group):
             stop = min(start + group, column.size)
@@ -319,7 +319,9 @@ def _columns(release: Release, measured: Tables) -> list[Plot]:
                 )
             )
         top = max(max(b.released, (b.measured or 0) + 2 * b.sigma) for b in bars)
-        plots.append(Plot(column.name, bars, max(top, 1e-9), found is not None, _words(column)))
+        plots.append(
+            Plot(column.name, bars, max(top, 1e-9), measurement is not None, _words(column))
+        )
     return plots
 
 
@@ -328,10 +330,10 @@ def _common_items(release: Release, measured: Tables) -> Plot:
     shares, rows = release.codes.mean(axis=0), release.facts.rows.count
     bars = []
     for item in np.argsort(-shares, kind="stable")[:MOST_COLUMNS].tolist():
-        found = measured.get((item,))
+        measurement = measured.get((item,))
         noisy, sigma = (
-            (float(found.counts[1]) / rows, float(found.sigma) / rows)
-            if found is not None
+            (float(measurement.counts[1]) / rows, float(measurement.sigma) / rows)
+            if measurement is not None
             else (None, 0.0)
         )
         bars.append(Bar(release.schema.names[item], float(shares[item]), noisy, sigma))
@@ -351,15 +353,17 @@ def _pairs(release: Release, measured: Tables) -> tuple[list[Pair], int]:
     small = [batch for batch in chosen if batch.size <= 900]
     pairs = []
     for batch in small[:MOST_PAIRS]:
-        found = measured.get(batch.positions)
+        measurement = measured.get(batch.positions)
         down, across = (release.schema.columns[p] for p in batch.positions)
         table = released_shares(release, batch).reshape(batch.shape)
-        noisy = (found.counts / rows).reshape(batch.shape) if found is not None else None
+        noisy = (
+            (measurement.counts / rows).reshape(batch.shape) if measurement is not None else None
+        )
         top = float(max(table.max(), noisy.max() if noisy is not None else 0, 1e-9))
         pairs.append(
             Pair(
                 across.name, down.name, _labels(across), _labels(down), table.tolist(), noisy.tolist() if noisy is not None else None,
-                float(found.sigma) / rows if found is not None else 0.0, top,
+                float(measurement.sigma) / rows if measurement is not None else 0.0, top,
             )
         )  # fmt: skip
     return pairs, len(chosen) - len(pairs)
@@ -380,7 +384,7 @@ def _scatter(release: Release, measured: Tables) -> Scatter | None:
     points, total = [], 0
     for measurement in tables:
         batch = measurement.batch
-        found = measurement.counts / rows
+        measured_shares = measurement.counts / rows
         keys = measurement.keys if isinstance(measurement, Measurement) else None
         # cells below a threshold are not shown
         cells = np.arange(batch.size) if keys is None else keys
@@ -388,12 +392,12 @@ def _scatter(release: Release, measured: Tables) -> Scatter | None:
             release.codes
         )
         total += batch.size
-        for at in np.argsort(-np.maximum(shares, found), kind="stable")[
+        for at in np.argsort(-np.maximum(shares, measured_shares), kind="stable")[
             : MOST_POINTS // len(tables)
         ]:
             points.append(
                 (
-                    float(found[at]),
+                    float(measured_shares[at]),
                     float(shares[at]),
                     batch.describe(release.schema, int(cells[at])),
                 )

@@ -48,7 +48,7 @@ class Need:
         """For so many released rows, and a model of so many numbers (0 if none is left)."""
         schema = work.schema
         bits = sum(math.log2(size) for size in schema.shape)
-        drawn = (
+        binned = (
             sum(isinstance(column, (Number, Moment)) for column in schema)
             if schema.pairs is None
             else 0
@@ -59,9 +59,9 @@ class Need:
         )
         described = SMALLEST + BATCH_BYTES * len(work) + ANSWER_BYTES * answers + 4 * model_numbers
         # codes twice, because rows are shuffled, and values inside bins
-        a_row = 2 * 4 * len(schema) + 8 * drawn
+        a_row = 2 * 4 * len(schema) + 8 * binned
         return cls(
-            disk=int(described + rows * (2 * bits / 8 + DRAWN_BYTES * drawn)),
+            disk=int(described + rows * (2 * bits / 8 + DRAWN_BYTES * binned)),
             memory=rows * a_row + 8 * counts + 4 * model_numbers,
         )
 

@@ -119,16 +119,16 @@ def _schema(release: Release) -> tuple[bool, str]:
 
 
 def _events(release: Release) -> tuple[bool, str]:
-    said = release.facts
-    total = total_cost(said.events)
-    epsilon = total.epsilon_at(said.delta)
+    facts = release.facts
+    total = total_cost(facts.events)
+    epsilon = total.epsilon_at(facts.delta)
     same = (
         epsilon is not None
-        and said.spent.epsilon == float(epsilon)
-        and said.selections == draws_among(said.events)
-        and (total.rho, total.delta) == (said.spent.rho, said.spent.delta)
+        and facts.spent.epsilon == float(epsilon)
+        and facts.selections == draws_among(facts.events)
+        and (total.rho, total.delta) == (facts.spent.rho, facts.spent.delta)
     )
-    return same, f"{len(said.events)} events, rho {float(total.rho):.6g}"
+    return same, f"{len(facts.events)} events, rho {float(total.rho):.6g}"
 
 
 def _promise(release: Release) -> tuple[bool, str]:
@@ -139,8 +139,8 @@ def _promise(release: Release) -> tuple[bool, str]:
     shown = f"{float(epsilon):.6g}" if epsilon is not None else "none"
     holds = total.fits(budget) and promised.rho == budget.rho
     condition = release.facts.mechanism.conditional_on
-    said, delta = release.facts.promise
-    text = f"epsilon {shown} of {said:.6g} at delta {delta:.3g}"
+    bound, delta = release.facts.promise
+    text = f"epsilon {shown} of {bound:.6g} at delta {delta:.3g}"
     return holds, text if condition is None else f"{text}, conditional on {condition}"
 
 
@@ -289,7 +289,7 @@ def _not_installed(release: Release) -> str:
 
 def _not_kept(release: Release) -> list[int]:
     """The squared sensitivities of what the mechanism of the manifest measures and does not keep."""
-    said, facts = release.facts.mechanism, release.facts
+    mechanism, facts = release.facts.mechanism, release.facts
     brief = Brief(schema=release.schema, workload=release.workload, neighbours=facts.neighbours)
     # its parameters are decided already; with all of the promise there is enough for them
     means = Means(budget=facts.budget, rho=facts.budget.rho, rows=facts.rows.count)
@@ -298,9 +298,9 @@ def _not_kept(release: Release) -> list[int]:
         name: ev.written(value)
         if isinstance(value, str) and ev.RATIONAL.fullmatch(value)
         else value
-        for name, value in said.parameters.items()
+        for name, value in mechanism.parameters.items()
     }
-    return list(make(said.name, parameters).decide(brief, means).sums_not_kept)
+    return list(make(mechanism.name, parameters).decide(brief, means).sums_not_kept)
 
 
 def _residuals_are_as_charged(release: Release, neighbours: Neighbours) -> bool:

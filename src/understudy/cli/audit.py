@@ -49,18 +49,18 @@ def audit(mechanism: str | None, quick: bool, folder: str | None, as_json: bool)
     if folder is not None:
         check_can_attach(Path(folder), mechanism)
     rows = _run(mechanism, quick, quiet=as_json)
-    made = statement([row.to_dict() for row in rows], quick=quick, mechanism=mechanism)
+    report = statement([row.to_dict() for row in rows], quick=quick, mechanism=mechanism)
     if folder is not None:
-        attach(Path(folder), made)
-    held = not breaches(rows)
+        attach(Path(folder), report)
+    holds = not breaches(rows)
     if as_json:
-        print(json.dumps({"held": held, **made, **closed_lists()}))
+        print(json.dumps({"held": holds, **report, **closed_lists()}))
     else:
         _show(rows)
         for words in _in_words(closed_lists()):
             out.print(words, markup=False, soft_wrap=True)
         out.print(
-            _verdict(rows), style="green" if held else "bold red", markup=False, soft_wrap=True
+            _verdict(rows), style="green" if holds else "bold red", markup=False, soft_wrap=True
         )
         if folder is not None:
             out.print(
@@ -69,7 +69,7 @@ def audit(mechanism: str | None, quick: bool, folder: str | None, as_json: bool)
                 markup=False,
                 soft_wrap=True,
             )
-    sys.exit(0 if held else 1)
+    sys.exit(0 if holds else 1)
 
 
 def closed_lists() -> dict[str, list[str]]:
@@ -97,13 +97,13 @@ def _in_words(lists: dict[str, list[str]]) -> list[str]:
 def _run(mechanism: str | None, quick: bool, quiet: bool) -> list[Row]:
     """All rows, in the order of the plan."""
     checks = plan(mechanism, quick)
-    found: dict[int, Row] = {}
+    results: dict[int, Row] = {}
     with on_screen(not quiet) as watcher:
         watcher.stage("auditing", len(checks))
         for place, row in run(mechanism, quick, min(PROCESSES, os.cpu_count() or 1)):
-            found[place] = row
+            results[place] = row
             watcher.step(f"{row.kind} {escape(row.subject)}")
-    return [found[place] for place in sorted(found)]
+    return [results[place] for place in sorted(results)]
 
 
 def _show(rows: Sequence[Row]) -> None:

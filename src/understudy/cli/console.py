@@ -59,8 +59,8 @@ def speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
                 "If a release had begun, its whole budget counts as spent; 'understudy budget'"
                 " shows it."
             ]
-            told = getattr(stop, "__notes__", unsure if command.__name__ in SPENDING else [])
-            finish(130, " ".join(["Interrupted.", *told]), as_json)
+            notes = getattr(stop, "__notes__", unsure if command.__name__ in SPENDING else [])
+            finish(130, " ".join(["Interrupted.", *notes]), as_json)
         except Exception as problem:
             kind = type(problem).__name__
             finish(

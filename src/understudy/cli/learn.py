@@ -81,18 +81,18 @@ def learn(
     """
     if file is not None:
         _prepare_file(Path(file))
-    made = learn_rule(
+    learned = learn_rule(
         table, attributes=attributes or None, signed=not unsigned, progress=not as_json, **options
     )
     if file is not None:
         try:
-            _save_rule(made, Path(file))
+            _save_rule(learned, Path(file))
         except Exception as problem:
-            raise rescued(made.save, Path(file), "The rule", problem) from None
+            raise rescued(learned.save, Path(file), "The rule", problem) from None
     if as_json:
-        print(json.dumps({**made.to_dict(), "file": file}))
+        print(json.dumps({**learned.to_dict(), "file": file}))
         return
-    shown = _learnt(made)
+    shown = _learnt(learned)
     for name, value in shown.items():
         out.print(
             f"[bold]{escape(name.ljust(max(map(len, shown))))}[/bold]  {escape(value)}",
@@ -108,7 +108,7 @@ def learn(
         )
 
 
-def _save_rule(made: Learned, place: Path) -> None:
+def _save_rule(learned: Learned, place: Path) -> None:
     """Write a rule to a new file, whole or not at all; what somebody put there meanwhile is theirs."""
     try:
         place.open("xb").close()
@@ -117,7 +117,7 @@ def _save_rule(made: Learned, place: Path) -> None:
             f"The rule cannot be written to {str(place)!r} ({problem.strerror})."
         ) from None
     try:
-        made.save(place)
+        learned.save(place)
     except BaseException:
         with contextlib.suppress(OSError):
             place.unlink(missing_ok=True)
@@ -136,19 +136,19 @@ def _prepare_file(place: Path) -> None:
         ) from None
 
 
-def _learnt(made: Learned) -> dict[str, str]:
+def _learnt(learned: Learned) -> dict[str, str]:
     """A rule for a reader."""
-    facts = made.facts
-    promise, told = facts.guarantee, facts.mistakes
+    facts = learned.facts
+    promise, mistakes = facts.guarantee, facts.mistakes
     also = f", delta {float(promise.delta):.3g}" if promise.delta else ""
     wrong = "not told (--report 0)"
-    if told is not None:
+    if mistakes is not None:
         wrong = (
-            f"{told.share:.2%} of {facts.rows:,} rows; {told.confidence:.0%} interval"
-            f" {told.low:.2%} to {told.high:.2%}"
+            f"{mistakes.share:.2%} of {facts.rows:,} rows; {mistakes.confidence:.0%} interval"
+            f" {mistakes.low:.2%} to {mistakes.high:.2%}"
         )
     return {
-        facts.label: made.words,
+        facts.label: learned.words,
         "wrong": wrong,
         "guarantee": (
             f"epsilon {float(promise.epsilon):.6g}{also} for one row"

@@ -40,11 +40,11 @@ def mechanisms(name: str | None, as_json: bool) -> None:
         kind = mechanism_of(name)
         print(json.dumps(_facts(kind)) if as_json else "\n".join(_page(kind)))
         return
-    found = available_mechanisms()
+    kinds = available_mechanisms()
     if as_json:
         facts = [
             (name, kind.summary, kind.reference, [f.name for f in fields(kind)])
-            for name, kind in found.items()
+            for name, kind in kinds.items()
         ]
         print(
             json.dumps(
@@ -55,10 +55,10 @@ def mechanisms(name: str | None, as_json: bool) -> None:
             )
         )
         return
-    longest = max(map(len, found))
+    longest = max(map(len, kinds))
     for name, line in {
         "auto": AUTO,
-        **{name: in_one_line(kind) for name, kind in found.items()},
+        **{name: in_one_line(kind) for name, kind in kinds.items()},
     }.items():
         print(f"{name:<{longest}}  {line}")
     print("\nFor parameters, defaults and what they mean: understudy mechanisms NAME")
@@ -77,25 +77,25 @@ def _facts(kind: type[Mechanism]) -> dict[str, Any]:
 
 
 def _page(kind: type[Mechanism]) -> list[str]:
-    said = {
+    traits = {
         "way": way(kind),
         "reference": kind.reference,
         "neighbours": " or ".join(kind.relations),
         "conditional": kind.conditions or UNCONDITIONAL,
     }
     lines = [*_wrapped(f"{kind.name}: {kind.summary}."), ""]
-    for name, text in said.items():
+    for name, text in traits.items():
         lines += _wrapped(f"{name:<13}{text}", under=13)
-    found = parameters_of(kind)
+    parameters = parameters_of(kind)
     lines += [
         "",
         (
             "Parameters, as in: understudy release --set NAME=VALUE (Python: parameters=)"
-            if found
+            if parameters
             else "It has no parameters."
         ),
     ]
-    for parameter in found:
+    for parameter in parameters:
         lines += [
             "",
             f"  {parameter.name}: {parameter.kind}; {parameter.usual}",

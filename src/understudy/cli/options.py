@@ -41,15 +41,15 @@ ledger_option = click.option(
 )
 
 
-def read_parameters(given: tuple[str, ...]) -> dict[str, Any]:
+def read_parameters(texts: tuple[str, ...]) -> dict[str, Any]:
     """What ``--set`` was given, by name."""
-    found: dict[str, Any] = {}
-    for text in given:
+    values: dict[str, Any] = {}
+    for text in texts:
         name, equals, value = text.partition("=")
-        if not equals or not name or name in found:
+        if not equals or not name or name in values:
             raise ParameterError(f"--set takes NAME=VALUE, each name once, not {text!r}.")
-        found[name] = _value(value)
-    return found
+        values[name] = _value(value)
+    return values
 
 
 def _value(text: str) -> int | Fraction | bool | str:

@@ -39,36 +39,36 @@ def plan(as_json: bool, parameters: tuple[str, ...], **options: Any) -> None:
 
     Needs no data and costs nothing.
     """
-    made = make_plan(options.pop("schema"), parameters=read_parameters(parameters), **options)
+    result = make_plan(options.pop("schema"), parameters=read_parameters(parameters), **options)
     if as_json:
-        print(json.dumps(asdict(made)))
+        print(json.dumps(asdict(result)))
         return
     table = Table(show_header=False, box=None)
 
     def row(name: str, value: str) -> None:
         table.add_row(name, escape(value))
 
-    row("mechanism", f"{made.mechanism}: {made.why}")
-    row("how", made.how)
-    for name, value in made.parameters.items():
+    row("mechanism", f"{result.mechanism}: {result.why}")
+    row("how", result.how)
+    for name, value in result.parameters.items():
         row(f"  {name}", in_brief(value))
-    row("queries", f"{made.queries:,}")
-    row("budget", f"rho {made.rho:.4g} (delta {made.delta:.3g})")
-    if made.noise is not None and made.largest_error is not None:
+    row("queries", f"{result.queries:,}")
+    row("budget", f"rho {result.rho:.4g} (delta {result.delta:.3g})")
+    if result.noise is not None and result.largest_error is not None:
         rows = options["rows"]
         row(
             "noise of a measured count",
-            f"about {made.noise * rows:,.0f} people ({_share(made.noise)})",
+            f"about {result.noise * rows:,.0f} people ({_share(result.noise)})",
         )
         largest = (
-            f"about {made.largest_error * rows:,.0f} of {rows:,} people"
-            f" ({_share(made.largest_error)})"
+            f"about {result.largest_error * rows:,.0f} of {rows:,} people"
+            f" ({_share(result.largest_error)})"
         )
         row("largest error to expect", f"{largest}; a rule of thumb, the release has a certificate")
-    if made.seconds is not None and made.memory is not None:
-        row("CPU time and memory", f"about {made.seconds:.0f} s and {made.memory / 1e9:.1f} GB")
+    if result.seconds is not None and result.memory is not None:
+        row("CPU time and memory", f"about {result.seconds:.0f} s and {result.memory / 1e9:.1f} GB")
     out.print(table)
-    for warning in made.warnings:
+    for warning in result.warnings:
         out.print(
             f"Warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True
         )

@@ -86,7 +86,7 @@ def release_to(folder: Path, as_json: bool, data: Any, **options: Any) -> None:
     ours = not folder.exists()
     prepare_folder(folder)
     try:
-        made = make_release(data, progress=not as_json, out=folder, **options)
+        result = make_release(data, progress=not as_json, out=folder, **options)
     except BaseException:
         if ours:  # and still empty: nothing should look like a release that is none
             with contextlib.suppress(OSError):
@@ -95,17 +95,17 @@ def release_to(folder: Path, as_json: bool, data: Any, **options: Any) -> None:
     try:
         with on_screen(not as_json) as watcher:
             watcher.stage("saving", 1)
-            made.save(folder)
+            result.save(folder)
             watcher.step()
     # of a disk that filled up, became read-only or went away; or of memory
     except Exception as problem:
         # A folder that was refused was not written to: what is there is somebody else's.
         _clear(
             folder,
-            () if isinstance(problem, ParameterError) else (*made.files, MANIFEST_FILE),
+            () if isinstance(problem, ParameterError) else (*result.files, MANIFEST_FILE),
             ours,
         )
-        raise rescued(made.save, folder, "The release", problem) from None
+        raise rescued(result.save, folder, "The release", problem) from None
     except KeyboardInterrupt as stop:
         stop.add_note(
             f"The release had been made and its whole budget counts as spent, but {str(folder)!r}"
@@ -113,14 +113,14 @@ def release_to(folder: Path, as_json: bool, data: Any, **options: Any) -> None:
         )
         raise
     if as_json:
-        print(json.dumps(_summary(made, folder)))
+        print(json.dumps(_summary(result, folder)))
         return
     table = Table(show_header=False, box=None)
-    for name, value in _summary(made, folder).items():
+    for name, value in _summary(result, folder).items():
         if value is not None and name not in IN_SENTENCES:
             table.add_row(f"[bold]{name.replace('_', ' ')}[/bold]", escape(in_brief(value)))
     out.print(table)
-    _say(made)
+    _say(result)
     out.print(
         f"Open {folder / 'report.html'}; check it with: understudy verify {folder}",
         markup=False,
@@ -139,28 +139,28 @@ def _clear(folder: Path, written: Sequence[str], ours: bool) -> None:
             folder.rmdir()
 
 
-def _say(made: Release) -> None:
+def _say(result: Release) -> None:
     """How good it is, and what to look at."""
-    out.print(str(made.certificate), style="green", markup=False, highlight=False, soft_wrap=True)
-    if made.small_groups:
-        out.print(about_small(made.small_groups), markup=False, highlight=False, soft_wrap=True)
-    if made.remarks:
+    out.print(str(result.certificate), style="green", markup=False, highlight=False, soft_wrap=True)
+    if result.small_groups:
+        out.print(about_small(result.small_groups), markup=False, highlight=False, soft_wrap=True)
+    if result.remarks:
         out.print("To look at, from the released values (this costs nothing):", markup=False)
-    for told in made.remarks[:MOST_REMARKS]:
-        out.print(f"- {told}", style="yellow", markup=False, highlight=False, soft_wrap=True)
-    if len(made.remarks) > MOST_REMARKS:
+    for remark in result.remarks[:MOST_REMARKS]:
+        out.print(f"- {remark}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+    if len(result.remarks) > MOST_REMARKS:
         out.print(
-            f"- and {len(made.remarks) - MOST_REMARKS} more, in the report.",
+            f"- and {len(result.remarks) - MOST_REMARKS} more, in the report.",
             style="yellow",
             markup=False,
         )
-    joining = about_joining(joins_first(made.schema))
+    joining = about_joining(joins_first(result.schema))
     if joining:
         out.print(joining, markup=False, highlight=False, soft_wrap=True)
 
 
-def _summary(made: Release, folder: Path) -> dict[str, Any]:
-    facts = made.facts
+def _summary(result: Release, folder: Path) -> dict[str, Any]:
+    facts = result.facts
     epsilon, delta = facts.promise
     return {
         "folder": str(folder),
@@ -174,10 +174,10 @@ def _summary(made: Release, folder: Path) -> dict[str, Any]:
         "conditional_on": facts.mechanism.conditional_on,
         "neighbours": str(facts.neighbours),
         "ledger": facts.ledger,
-        "alpha": float(made.certificate.shown),
-        "alpha_people": made.certificate.people,
-        "confidence": made.certificate.confidence,
-        "small_groups": [asdict(group) for group in made.small_groups],
-        "remarks": [asdict(told) for told in made.remarks],
-        "joins_first": joins_first(made.schema),
+        "alpha": float(result.certificate.shown),
+        "alpha_people": result.certificate.people,
+        "confidence": result.certificate.confidence,
+        "small_groups": [asdict(group) for group in result.small_groups],
+        "remarks": [asdict(remark) for remark in result.remarks],
+        "joins_first": joins_first(result.schema),
     }

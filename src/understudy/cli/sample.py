@@ -51,37 +51,37 @@ def sample(
         raise ParameterError("Say how many rows to draw, with --rows, or which, with --where.")
     check_there(folder)
     released = Release.load(folder)
-    drawn = (
+    result = (
         released.sample(rows or 0, seed=seed)
         if where is None
         else released.sample_where(where, rows, seed=seed)
     )
-    written = write_table(drawn.table, Path(file), raw=raw)
-    alpha = released.alpha_of(drawn) if where is None else None
+    written = write_table(result.table, Path(file), raw=raw)
+    alpha = released.alpha_of(result) if where is None else None
     if as_json:
         facts = {
             "file": file,
             "rows": written,
-            "means": drawn.means,
-            "share": drawn.share,
-            "carriers": drawn.carriers,
+            "means": result.means,
+            "share": result.share,
+            "carriers": result.carriers,
         }
-        print(json.dumps({**facts, "alpha": alpha, "doubtful": drawn.doubtful}))
+        print(json.dumps({**facts, "alpha": alpha, "doubtful": result.doubtful}))
         return
     if alpha is not None:
         sure = f"{released.certificate.confidence:.0%}"
-        said = (
+        sentence = (
             "Answers to the release's workload from them are off by at most"
             f" {round_up(100 * alpha)}% of all rows, {sure} sure."
         )
-        out.print(f"{written:,} rows in {file}. {said}", markup=False, soft_wrap=True)
+        out.print(f"{written:,} rows in {file}. {sentence}", markup=False, soft_wrap=True)
         return
-    out.print(f"{written:,} rows in {file}, where {drawn.means}.", markup=False, soft_wrap=True)
+    out.print(f"{written:,} rows in {file}, where {result.means}.", markup=False, soft_wrap=True)
     out.print(
-        f"About {100 * drawn.share:.3g}% of all rows that the model stands for are such. They rest"
-        f" on about {drawn.carriers:,.0f} of the"
+        f"About {100 * result.share:.3g}% of all rows that the model stands for are such. They rest"
+        f" on about {result.carriers:,.0f} of the"
         f" {released.model.chances.rows if released.model else 0:,} distributions that it mixes.",
         markup=False,
     )
-    if drawn.doubtful:
-        err.print(drawn.doubtful, style="yellow", markup=False, soft_wrap=True)
+    if result.doubtful:
+        err.print(result.doubtful, style="yellow", markup=False, soft_wrap=True)

@@ -177,13 +177,13 @@ class PrivateRuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def _costs(self, classes: tuple[Any, Any]) -> tuple[int, int]:
         """Of a wrong yes, which a row of the first class pays, and of a wrong no."""
-        given = {} if self.class_weight is None else self.class_weight
-        if not isinstance(given, dict) or not set(given) <= set(classes):
+        weights = {} if self.class_weight is None else self.class_weight
+        if not isinstance(weights, dict) or not set(weights) <= set(classes):
             raise ParameterError(
                 "class_weight is a mapping from the classes to whole numbers from 1: what a mistake"
                 " on a row of each costs."
             )
-        costs = [given.get(value, 1) for value in classes]
+        costs = [weights.get(value, 1) for value in classes]
         no, yes = (cost.item() if isinstance(cost, np.generic) else cost for cost in costs)
         return no, yes
 

@@ -141,14 +141,14 @@ def _learn(table: Any, request: LearnRequest, watcher: Watcher) -> Learned:
         play=Cost(request.rho, delta=delta),
         certify=Fraction(0),
     ) as meter:
-        rule, told = _rule(meter, request, blocks, watcher)
+        rule, mistakes = _rule(meter, request, blocks, watcher)
     condition = None if request.method is Method.EXPONENTIAL else request.certifier.condition
     facts = RuleManifest.of(
         request.task,
         method=request.method,
         guarantee=Guarantee.of(request.epsilon, delta, condition),
         rows=rows,
-        told=told,
+        noisy_sum=mistakes,
         events=meter.events,
         ledger=ledger.where,
     )
@@ -169,21 +169,21 @@ def _rule(
     meter: Meter, request: LearnRequest, blocks: BlockPlan | None, watcher: Watcher
 ) -> tuple[Rule, tuple[int, Fraction] | None]:
     """LEARN, and COUNT mistakes."""
-    task, of, epsilon = request.task, request.rules, request.for_rule
+    task, rules, epsilon = request.task, request.rules, request.for_rule
     solved: dict[str, Any] = {"certifier": request.certifier, "noise_on": request.noise_on}
     watcher.stage("learning", 1)
     if blocks is not None:
-        found = meter.ask(ArgminInBlocks(task=task, of=of, plan=blocks, **solved))
-        if found is None:
+        winner = meter.ask(ArgminInBlocks(task=task, of=rules, plan=blocks, **solved))
+        if winner is None:
             raise ReleaseFailed(NO_RULE)
-        rule = found
+        rule = winner
     elif request.method is Method.RSPM:
-        rule = meter.ask(Argmin(task=task, of=of, epsilon=epsilon, **solved))
+        rule = meter.ask(Argmin(task=task, of=rules, epsilon=epsilon, **solved))
     else:
-        rule = meter.ask(SoftArgmin(task=task, epsilon=epsilon, counting=counting_of(of)))
-    told = None
+        rule = meter.ask(SoftArgmin(task=task, epsilon=epsilon, counting=counting_of(rules)))
+    mistakes = None
     if request.for_report:
         watcher.stage("counting mistakes", 1)
-        told = meter.ask(Mistakes(task=task, of=of, rule=rule, epsilon=request.for_report))
+        mistakes = meter.ask(Mistakes(task=task, of=rules, rule=rule, epsilon=request.for_report))
     watcher.step()
-    return rule, told
+    return rule, mistakes

@@ -54,17 +54,17 @@ class Learned:
         """
         wanted = sorted({a.column for a in self.task.attributes})
         needed = {self.task.attributes[j].column for j in self.of.asks(self.rule)}
-        found = {
+        by_column = {
             c: self.schema.columns[c].encode(_column(table, self.schema.columns[c].name))
             for c in sorted(needed)
         }
-        if len({len(codes) for codes in found.values()}) > 1:
+        if len({len(codes) for codes in by_column.values()}) > 1:
             raise SourceError(
                 "The columns that the rule asks about have different numbers of rows; give each row"
                 " a cell in each."
             )
-        rows = len(next(iter(found.values()))) if found else _rows(table)
-        codes = np.stack([found.get(c, np.zeros(rows, np.int32)) for c in wanted], axis=1)
+        rows = len(next(iter(by_column.values()))) if by_column else _rows(table)
+        codes = np.stack([by_column.get(c, np.zeros(rows, np.int32)) for c in wanted], axis=1)
         return self.of.predict(self.rule, self.task.bits(codes, wanted))
 
     def __repr__(self) -> str:
@@ -121,8 +121,11 @@ class Learned:
     def from_dict(cls, data: Mapping[str, Any]) -> Learned:
         """The inverse of :meth:`to_dict`."""
         try:
-            made = cls._read_parts(data)
-            sound = made.of.contains(made.rule) and json.loads(json.dumps(made.to_dict())) == data
+            learned = cls._read_parts(data)
+            sound = (
+                learned.of.contains(learned.rule)
+                and json.loads(json.dumps(learned.to_dict())) == data
+            )
         except UnderstudyError as problem:
             raise BundleError(f"This rule does not fit together: {problem}") from None
         except (
@@ -140,7 +143,7 @@ class Learned:
                 "This rule cannot be read; it was changed, is incomplete, or was written by another"
                 " version. Get it again."
             )
-        return made
+        return learned
 
     @classmethod
     def _read_parts(cls, data: Mapping[str, Any]) -> Learned:
@@ -153,12 +156,12 @@ class Learned:
             label if isinstance(label, bool) else _attribute(label, schema),
             facts.costs,
         )
-        of = rule_class(
+        rules = rule_class(
             data["class"]["name"],
             attributes=len(asked),
             **{k: v for k, v in data["class"].items() if k != "name"},
         )
-        return cls(schema, task, of, tuple(data["rule"]), facts)
+        return cls(schema, task, rules, tuple(data["rule"]), facts)
 
 
 def _question(asked: Attribute, schema: Schema) -> dict[str, Any]:

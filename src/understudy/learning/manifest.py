@@ -60,9 +60,9 @@ class Mistakes:
     confidence: float
 
     @classmethod
-    def of(cls, told: tuple[int, Fraction], rows: int, top: int) -> Mistakes:
+    def of(cls, noisy_sum: tuple[int, Fraction], rows: int, top: int) -> Mistakes:
         """Of a noisy sum and its scale: P(|noise| > k) <= exp(-k / scale)."""
-        noisy, scale = told
+        noisy, scale = noisy_sum
         margin = math.ceil(scale * math.log(1 / (1 - CONFIDENCE)))
         low, high = max(0, noisy - margin), min(top * rows, noisy + margin)
         return cls(
@@ -119,11 +119,11 @@ class RuleManifest:
         method: str,
         guarantee: Guarantee,
         rows: int,
-        told: tuple[int, Fraction] | None,
+        noisy_sum: tuple[int, Fraction] | None,
         events: Sequence[ev.Event],
         ledger: str,
     ) -> RuleManifest:
-        """Of a rule that has just been learnt by this version; ``told`` are its mistakes, with
+        """Of a rule that has just been learnt by this version; ``noisy_sum`` are its mistakes, with
         noise, and the scale of that.
         """
         spent = total_cost(events)
@@ -135,7 +135,7 @@ class RuleManifest:
             label=task.label.name if isinstance(task.label, Attribute) else str(task.label),
             costs=task.costs,
             rows=rows,
-            mistakes=None if told is None else Mistakes.of(told, rows, max(task.costs)),
+            mistakes=None if noisy_sum is None else Mistakes.of(noisy_sum, rows, max(task.costs)),
             spent=Spent(rho=spent.rho, delta=spent.delta),
             events=tuple(events),
             versions=versions_of(*PACKAGES),
@@ -152,48 +152,48 @@ class RuleManifest:
         return Entries(data, "manifest").read(_manifest)
 
 
-def _manifest(said: Entries) -> RuleManifest:
+def _manifest(entries: Entries) -> RuleManifest:
     return RuleManifest(
-        made_by=said.text("made_by"),
-        made_at=said.text("made_at"),
-        method=said.text("method"),
-        guarantee=said.inside("guarantee", _guarantee),
-        label=said.text("label"),
-        costs=_costs(said.wholes("costs")),
-        rows=said.whole("rows"),
-        mistakes=None if said.takes_none("mistakes") else said.inside("mistakes", _mistakes),
-        spent=said.inside("spent", _spent),
-        events=said.events("events"),
-        versions=said.texts("versions"),
-        ledger=said.text("ledger"),
+        made_by=entries.text("made_by"),
+        made_at=entries.text("made_at"),
+        method=entries.text("method"),
+        guarantee=entries.inside("guarantee", _guarantee),
+        label=entries.text("label"),
+        costs=_costs(entries.wholes("costs")),
+        rows=entries.whole("rows"),
+        mistakes=None if entries.takes_none("mistakes") else entries.inside("mistakes", _mistakes),
+        spent=entries.inside("spent", _spent),
+        events=entries.events("events"),
+        versions=entries.texts("versions"),
+        ledger=entries.text("ledger"),
     )
 
 
-def _costs(said: tuple[int, ...]) -> tuple[int, int]:
-    if len(said) != 2:
+def _costs(pair: tuple[int, ...]) -> tuple[int, int]:
+    if len(pair) != 2:
         raise Malformed("its entry manifest.costs is not a pair")
-    return said[0], said[1]
+    return pair[0], pair[1]
 
 
-def _guarantee(said: Entries) -> Guarantee:
+def _guarantee(entries: Entries) -> Guarantee:
     return Guarantee(
-        epsilon=said.rational("epsilon"),
-        delta=said.rational("delta"),
-        neighbours=said.neighbours("neighbours"),
-        conditional_on=said.optional("conditional_on", str, "text"),
-        reads=said.text("reads"),
+        epsilon=entries.rational("epsilon"),
+        delta=entries.rational("delta"),
+        neighbours=entries.neighbours("neighbours"),
+        conditional_on=entries.optional("conditional_on", str, "text"),
+        reads=entries.text("reads"),
     )
 
 
-def _mistakes(said: Entries) -> Mistakes:
+def _mistakes(entries: Entries) -> Mistakes:
     return Mistakes(
-        cost=said.text("cost"),
-        share=said.number("share", 0),
-        low=said.number("low", 0),
-        high=said.number("high"),  # below 0 if the noise was
-        confidence=said.number("confidence", 0, 1),
+        cost=entries.text("cost"),
+        share=entries.number("share", 0),
+        low=entries.number("low", 0),
+        high=entries.number("high"),  # below 0 if the noise was
+        confidence=entries.number("confidence", 0, 1),
     )
 
 
-def _spent(said: Entries) -> Spent:
-    return Spent(rho=said.rational("rho"), delta=said.rational("delta"))
+def _spent(entries: Entries) -> Spent:
+    return Spent(rho=entries.rational("rho"), delta=entries.rational("delta"))

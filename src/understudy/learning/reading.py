@@ -84,11 +84,11 @@ def label(name: str, classes: Sequence[Any]) -> Categorical:
     return Categorical(name=name, categories=tuple(text_of(value) for value in classes))
 
 
-def plain_classes(given: Any) -> tuple[Any, Any]:
+def plain_classes(classes: Any) -> tuple[Any, Any]:
     """Two different classes as plain values."""
     values = (
-        [v.item() if isinstance(v, np.generic) else v for v in given]
-        if isinstance(given, (tuple, list, np.ndarray))
+        [v.item() if isinstance(v, np.generic) else v for v in classes]
+        if isinstance(classes, (tuple, list, np.ndarray))
         else []
     )
     if (

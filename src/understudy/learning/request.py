@@ -101,7 +101,7 @@ class LearnRequest:
         if how is Method.EXPONENTIAL and width is None:
             among = dataclasses.replace(among, width=widest(among))
         promised = exact_epsilon(epsilon)
-        made = cls(
+        request = cls(
             schema=described,
             task=task,
             rules=among,
@@ -113,8 +113,8 @@ class LearnRequest:
             noise_on=noise_on,
             ledger=as_ledger(ledger),
         )
-        made._check()
-        return made
+        request._check()
+        return request
 
     def _check(self) -> None:
         """Raise unless the method can be carried out, whatever the number of rows."""
@@ -133,15 +133,15 @@ class LearnRequest:
         counting_of(self.rules)
 
 
-def as_method(given: str) -> Method:
+def as_method(value: str) -> Method:
     try:
-        return Method(given)
+        return Method(value)
     except ValueError:
-        raise ParameterError(f"method is {shown(given)}; it must be {', '.join(Method)}.") from None
+        raise ParameterError(f"method is {shown(value)}; it must be {', '.join(Method)}.") from None
 
 
-def as_report(given: Any) -> Fraction:
-    share = exact(given, "report")
+def as_report(value: Any) -> Fraction:
+    share = exact(value, "report")
     if not 0 <= share < 1:
         raise ParameterError(
             "report is the share of epsilon for telling how often the rule is wrong: at least 0 and"
@@ -150,9 +150,9 @@ def as_report(given: Any) -> Fraction:
     return share
 
 
-def as_delta(given: Any, method: Method) -> Fraction | None:
-    if (method is Method.PRSMA) != (given is not None):
+def as_delta(value: Any, method: Method) -> Fraction | None:
+    if (method is Method.PRSMA) != (value is not None):
         raise ParameterError(
             "delta belongs to prsma, which needs one; the other methods are private without."
         )
-    return None if given is None else exact_delta(given)
+    return None if value is None else exact_delta(value)

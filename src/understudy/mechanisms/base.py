@@ -245,9 +245,10 @@ def make(mechanism: str | Mechanism, parameters: dict[str, Any] | None = None) -
 
 def check_types(mechanism: Mechanism) -> Mechanism:
     """Raise unless every parameter is of a kind that its field is annotated with; what a mechanism
-    calls a number is then one.
+    calls a number is then one. ``--set`` reads decimals as fractions: where a field is of floats
+    alone, they become floats.
     """
-    hints = typing.get_type_hints(type(mechanism))
+    hints, floats = typing.get_type_hints(type(mechanism)), dict[str, float]()
     for f in dataclasses.fields(mechanism):
         listed = typing.get_args(hints[f.name]) or (hints[f.name],)
         # the words of a Literal are words
@@ -261,7 +262,9 @@ def check_types(mechanism: Mechanism) -> Mechanism:
             raise ParameterError(
                 f"{mechanism.name} needs {f.name} to be {kinds}, neither tiny nor huge."
             )
-    return mechanism
+        if isinstance(value, Fraction) and Fraction not in allowed:
+            floats[f.name] = float(value)
+    return dataclasses.replace(mechanism, **floats) if floats else mechanism
 
 
 def _is_plain(value: object, allowed: set[type]) -> bool:

@@ -69,14 +69,14 @@ class FlatQueries:
     @classmethod
     def of(cls, queries: Iterable[Query]) -> FlatQueries:
         """Query objects, flattened."""
-        kept = list(queries)
-        literals = [literal for query in kept for literal in query.literals]
+        listed = list(queries)
+        literals = [literal for query in listed for literal in query.literals]
         return cls(
-            np.cumsum([0, *(len(query.literals) for query in kept)]).astype(np.int64),
+            np.cumsum([0, *(len(query.literals) for query in listed)]).astype(np.int64),
             np.asarray([x.column for x in literals], np.int64),
             np.asarray([x.value for x in literals], np.int64),
             np.asarray([x.holds for x in literals], np.bool_),
-            np.asarray([bit for query in kept for bit in query.table], np.int8),
+            np.asarray([bit for query in listed for bit in query.table], np.int8),
         )
 
     @classmethod
@@ -158,10 +158,10 @@ class Instance:
         """
         flat = queries if isinstance(queries, FlatQueries) else FlatQueries.of(queries)
         sizes = np.asarray(shape, np.int64)
-        given = np.ones(len(flat)) if weights is None else np.asarray(weights, np.float64)
+        coefficients = np.ones(len(flat)) if weights is None else np.asarray(weights, np.float64)
         along = None if linear is None else np.asarray(linear, np.float64)
-        kept = tuple(tables)
-        if given.shape != (len(flat),) or not np.isfinite(given).all():
+        terms = tuple(tables)
+        if coefficients.shape != (len(flat),) or not np.isfinite(coefficients).all():
             raise ParameterError("An oracle needs one finite weight for each query.")
         if along is not None and (
             along.shape != (int(sizes.sum()),) or not np.isfinite(along).all()
@@ -173,7 +173,7 @@ class Instance:
         inside = (flat.columns >= 0) & (flat.columns < len(sizes))
         if not inside.all() or not ((flat.values >= 0) & (flat.values < sizes[flat.columns])).all():
             raise WorkloadError("A query names a column or value that the shape does not have.")
-        for table in kept:
+        for table in terms:
             fits = len(set(table.positions)) == len(table.positions) > 0 and all(
                 0 <= p < len(sizes) for p in table.positions
             )
@@ -187,7 +187,7 @@ class Instance:
                 )
             if not np.isfinite(table.weights).all():
                 raise ParameterError("An oracle needs finite weights in its tables.")
-        return cls(sizes, flat, given, along, kept, one_way)
+        return cls(sizes, flat, coefficients, along, terms, one_way)
 
     @cached_property
     def offsets(self) -> np.ndarray:

@@ -56,16 +56,16 @@ def solve_highs(m: dict[str, np.ndarray]) -> dict[str, Any]:
     low = np.where(m["low"] < -FREE, -np.inf, m["low"])
     high = np.where(m["high"] > FREE, np.inf, m["high"])
     options = {"node_limit": int(m["work"]), "time_limit": float(m["wall"]), "mip_rel_gap": 0.0}
-    found = milp(
+    result = milp(
         -m["gain"],
         constraints=LinearConstraint(rows, low, high),
         integrality=m["whole"],
         bounds=Bounds(0, 1),
         options=options,
     )
-    status = {0: OPTIMAL, 1: LIMIT}.get(found.status, WRONG)
-    bound = -found.mip_dual_bound if found.mip_dual_bound is not None else np.inf
-    return {"status": status, "x": np.zeros(0) if found.x is None else found.x, "bound": bound}
+    status = {0: OPTIMAL, 1: LIMIT}.get(result.status, WRONG)
+    bound = -result.mip_dual_bound if result.mip_dual_bound is not None else np.inf
+    return {"status": status, "x": np.zeros(0) if result.x is None else result.x, "bound": bound}
 
 
 def solve_cpsat(m: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -102,9 +102,9 @@ def solve_cpsat(m: dict[str, np.ndarray]) -> dict[str, Any]:
             "x": np.zeros(0),
             "bound": np.inf,
         }
-    found = np.array([solver.value(v) for v in x], np.float64)
+    values = np.array([solver.value(v) for v in x], np.float64)
     bound = solver.best_objective_bound / scale + lost
-    return {"status": OPTIMAL if status == cp_model.OPTIMAL else LIMIT, "x": found, "bound": bound}
+    return {"status": OPTIMAL if status == cp_model.OPTIMAL else LIMIT, "x": values, "bound": bound}
 
 
 def solve_gurobi(m: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -152,15 +152,15 @@ def main() -> None:
     while (message := receive(sys.stdin.buffer)) is not None:
         start = time.process_time()
         try:
-            found = SOLVERS[str(message["solver"])](message)
+            answer = SOLVERS[str(message["solver"])](message)
         # whatever a solver throws, the parent has a record to fall back on
         except Exception as problem:
-            found = {
+            answer = {
                 "status": f"{WRONG}: {type(problem).__name__}",
                 "x": np.zeros(0),
                 "bound": np.inf,
             }
-        send(answers, **found, cpu=time.process_time() - start)
+        send(answers, **answer, cpu=time.process_time() - start)
 
 
 if __name__ == "__main__":

@@ -57,21 +57,21 @@ class Exact(Oracle):
 
     def solve_many(self, instance: Instance, variants: Variants, seed: int) -> list[Found]:
         plan = plan_of(instance, dense=False)  # weights play no part in it
-        known = self.start.solve_many(instance, variants, seed)
-        return [self._prove(variants.of(instance, i), plan, one) for i, one in enumerate(known)]
+        starts = self.start.solve_many(instance, variants, seed)
+        return [self._prove(variants.of(instance, i), plan, one) for i, one in enumerate(starts)]
 
-    def _prove(self, instance: Instance, plan: Plan, known: Found) -> Found:
+    def _prove(self, instance: Instance, plan: Plan, start: Found) -> Found:
         if not len(plan.columns):
-            return Found(known.record, known.value, known.value, True, Ended.OPTIMAL)
+            return Found(start.record, start.value, start.value, True, Ended.OPTIMAL)
         _, weights = plan.weigh(instance.weights)
         linear = plan.linear(instance.linear, instance.offsets)
-        codes = known.record[plan.columns].astype(np.int64)
+        codes = start.record[plan.columns].astype(np.int64)
         # constants and columns that no term names
-        rest = known.value - plan.worth(codes, weights, linear)
+        rest = start.value - plan.worth(codes, weights, linear)
         codes, bound, left = _branch(
             plan.sizes, plan.offsets, plan.cells, plan.others, weights, linear, codes, self.work
         )
-        record = known.record.copy()
+        record = start.record.copy()
         record[plan.columns] = codes
         value = instance.value(record)
         if left <= 0:
@@ -99,8 +99,8 @@ def _strike(node: Node, c: int, at: int) -> None:
 
 
 @kernel(borrows=True, inner=True)
-def _credit_cells(listed, first, end, kept, sizes, offsets, cells, weights, node):  # type: ignore[no-untyped-def]
-    """Credit the cells ``listed[first:end]`` that are possible, moved to ``kept`` and on; returns
+def _credit_cells(listed, first, end, tail, sizes, offsets, cells, weights, node):  # type: ignore[no-untyped-def]
+    """Credit the cells ``listed[first:end]`` that are possible, moved to ``tail`` and on; returns
     (their end, what is settled).
     """
     settled = 0.0
@@ -108,7 +108,7 @@ def _credit_cells(listed, first, end, kept, sizes, offsets, cells, weights, node
     while at < end:
         t = cells.marginal[listed[at]]
         head, k = cells.starts[t], cells.starts[t + 1] - cells.starts[t]
-        begin = kept
+        begin = tail
         while at < end and cells.marginal[listed[at]] == t:
             e = listed[at]
             at += 1
@@ -120,9 +120,9 @@ def _credit_cells(listed, first, end, kept, sizes, offsets, cells, weights, node
                     alive = False
                     break
             if alive:
-                listed[kept] = e
-                kept += 1
-        if kept == begin:
+                listed[tail] = e
+                tail += 1
+        if tail == begin:
             continue
         open_columns, combinations = 0, 1.0
         for j in range(k):
@@ -132,21 +132,21 @@ def _credit_cells(listed, first, end, kept, sizes, offsets, cells, weights, node
             settled += weights[listed[begin]]
             continue
         # a cell that is not listed is worth nothing
-        floor = -np.inf if kept - begin == combinations else 0.0
+        floor = -np.inf if tail - begin == combinations else 0.0
         share = 1.0 / open_columns
         for j in range(k):
             c = cells.columns[head + j]
             if node.open[c] == 1:
                 continue
-            for p in range(begin, kept):
+            for p in range(begin, tail):
                 v = offsets[c] + cells.codes[cells.code_starts[listed[p]] + j]
                 node.peak[v] = max(node.peak[v], weights[listed[p]])
-            for p in range(begin, kept):
+            for p in range(begin, tail):
                 v = offsets[c] + cells.codes[cells.code_starts[listed[p]] + j]
                 if node.peak[v] != -np.inf:
                     node.credit[v] += share * max(node.peak[v], floor)
                     node.peak[v] = -np.inf
-    return kept, settled
+    return tail, settled
 
 
 @kernel(borrows=True, inner=True, forceinline=True)
@@ -220,7 +220,7 @@ def _narrow(  # type: ignore[no-untyped-def]
     listed,
     first,
     end,
-    kept,
+    tail,
     best,
     close,
     sizes,
@@ -232,15 +232,15 @@ def _narrow(  # type: ignore[no-untyped-def]
     node,
     work,
 ):
-    """Credit and strike out until nothing changes; returns (end of the cells kept from ``kept`` on,
+    """Credit and strike out until nothing changes; returns (end of the cells kept from ``tail`` on,
     bound, work left).
     """
-    begin = kept
+    begin = tail
     while True:
         work -= (end - first) + len(others.values) + len(node.credit)
         for v in range(len(linear)):
             node.credit[v] = linear[v]
-        kept, settled = _credit_cells(
+        tail, settled = _credit_cells(
             listed, first, end, begin, sizes, offsets, cells, weights, node
         )
         settled += _credit_others(sizes, offsets, others, weights[len(cells.number) :], node)
@@ -253,7 +253,7 @@ def _narrow(  # type: ignore[no-untyped-def]
             node.best[c] = top - offsets[c]
             bound += node.credit[top]
         if bound <= best + close or work <= 0:
-            return kept, bound, work
+            return tail, bound, work
         struck = False
         slack = bound - best - close
         for c in range(len(sizes)):
@@ -264,8 +264,8 @@ def _narrow(  # type: ignore[no-untyped-def]
                         _strike(node, c, v)
                         struck = True
         if not struck:
-            return kept, bound, work
-        first, end = begin, kept
+            return tail, bound, work
+        first, end = begin, tail
 
 
 @kernel()
@@ -298,7 +298,7 @@ def _branch(sizes, offsets, cells, others, weights, linear, codes, work):  # typ
             longer = np.empty(2 * (firsts[depth] + end - first), listed.dtype)
             longer[: len(listed)] = listed
             listed = longer
-        kept, bound, work = _narrow(
+        tail, bound, work = _narrow(
             listed,
             first,
             end,
@@ -316,7 +316,7 @@ def _branch(sizes, offsets, cells, others, weights, linear, codes, work):  # typ
         )
         if work <= 0:
             return best_codes, max(bound, pending[:depth].max() if depth > 0 else bound), 0
-        ends[depth] = kept
+        ends[depth] = tail
         if bound > best + close:
             ahead, c = -1.0, -1
             for other in range(n):

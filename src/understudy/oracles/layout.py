@@ -214,8 +214,8 @@ def _listed_views(plan: Plan, chosen: np.ndarray, first_view: int):  # type: ign
     owner = np.repeat(cell, widths[place])
     key = keys[views] + cells.number[owner] - codes * strides[views]
     order = np.argsort(key, kind="stable")
-    found, group_starts = np.unique(key[order], return_index=True)
-    slots = _hashed(found.astype(np.int64), np.append(group_starts, len(order)).astype(np.int64))
+    unique, group_starts = np.unique(key[order], return_index=True)
+    slots = _hashed(unique.astype(np.int64), np.append(group_starts, len(order)).astype(np.int64))
     return {
         "keys": keys,
         "columns": columns,

@@ -26,7 +26,7 @@ class State(NamedTuple):
     scores: np.ndarray
     queue: np.ndarray
     queued: np.ndarray
-    held: np.ndarray
+    pinned: np.ndarray
     log: np.ndarray  # columns changed since the last kick
     logged: np.ndarray
     before: np.ndarray  # their codes
@@ -166,8 +166,8 @@ def ascend(
         state.marks[0] = state.marks[0] + 1 if state.marks[0] + 1 < len(state.queue) else 0
         state.marks[1] -= 1
         state.queued[c] = False
-        if state.held[c]:  # a kick has just set it: the others adapt first
-            state.held[c] = False
+        if state.pinned[c]:  # a kick has just set it: the others adapt first
+            state.pinned[c] = False
             _enqueue(state, c)
             continue
         judge(c, layout, state, weights, linear)
@@ -193,7 +193,7 @@ def force(
         judge(c, layout, state, weights, linear)
         gain = state.worth[value] - state.worth[state.record[c]]
         move(c, value, layout, state, weights)
-    state.held[c] = True
+    state.pinned[c] = True
     _enqueue(state, c)
     return gain
 
@@ -204,7 +204,7 @@ def rest(state: State) -> None:
     while state.marks[1] > 0:
         c = state.queue[state.marks[0]]
         state.queued[c] = False
-        state.held[c] = False
+        state.pinned[c] = False
         state.marks[0] = (state.marks[0] + 1) % len(state.queue)
         state.marks[1] -= 1
     for i in range(state.marks[2]):

@@ -121,11 +121,11 @@ class Outside(Oracle):
         return self.solve_all([instance], [seed])[0]
 
     def solve_many(self, instance: Instance, variants: Variants, seed: int) -> list[Found]:
-        known = self.start.solve_many(instance, variants, seed)
-        seeds = [sub_seed(seed, i) for i in range(len(known))]
+        starts = self.start.solve_many(instance, variants, seed)
+        seeds = [sub_seed(seed, i) for i in range(len(starts))]
         plan = plan_of(instance, dense=False)
         return self._solve(
-            (variants.of(instance, i), seeds[i], known[i], plan) for i in range(len(known))
+            (variants.of(instance, i), seeds[i], starts[i], plan) for i in range(len(starts))
         )
 
     def solve_all(self, instances: Sequence[Instance], seeds: Sequence[int]) -> list[Found]:
@@ -144,14 +144,14 @@ class Outside(Oracle):
             worker.close()
 
     def _one(
-        self, worker: Worker, instance: Instance, seed: int, known: Found, plan: Plan
+        self, worker: Worker, instance: Instance, seed: int, start: Found, plan: Plan
     ) -> Found:
         if not len(plan.columns):
-            return Found(known.record, known.value, known.value, True, Ended.OPTIMAL)
+            return Found(start.record, start.value, start.value, True, Ended.OPTIMAL)
         _, weights = plan.weigh(instance.weights)
         linear = plan.linear(instance.linear, instance.offsets)
-        program = program_of(plan, weights, linear, known.record[plan.columns])
-        hint = (known.record[plan.columns][program.column_of] == program.code_of).astype(np.int64)
+        program = program_of(plan, weights, linear, start.record[plan.columns])
+        hint = (start.record[plan.columns][program.column_of] == program.code_of).astype(np.int64)
         arrays = {
             name: getattr(program, name)
             for name in ("gain", "whole", "starts", "indices", "numbers", "low", "high")
@@ -160,8 +160,8 @@ class Outside(Oracle):
             self.wall, solver=self.solver, work=self.work, seed=seed, hint=hint, **arrays
         )
         # constants and columns that no term names
-        rest = known.value - plan.worth(known.record[plan.columns], weights, linear)
-        return self._judge(instance, plan.columns, program, rest, known, answer)
+        rest = start.value - plan.worth(start.record[plan.columns], weights, linear)
+        return self._judge(instance, plan.columns, program, rest, start, answer)
 
     def _judge(
         self,
@@ -169,11 +169,11 @@ class Outside(Oracle):
         columns: np.ndarray,
         program: Program,
         rest: float,
-        known: Found,
+        start: Found,
         answer: dict[str, np.ndarray] | None,
     ) -> Found:
         """What an answer is worth, by our own arithmetic."""
-        failed = Found(known.record, known.value, np.inf, False, Ended.FAILED)
+        failed = Found(start.record, start.value, np.inf, False, Ended.FAILED)
         if (
             answer is None
             or not {"status", "x", "bound"} <= set(answer)
@@ -182,16 +182,16 @@ class Outside(Oracle):
             return failed
         x, optimal = answer["x"], str(answer["status"]) == child.OPTIMAL
         if len(x) == 0 and not optimal:
-            return Found(known.record, known.value, np.inf, False, Ended.LIMIT)
+            return Found(start.record, start.value, np.inf, False, Ended.LIMIT)
         if x.shape != program.gain.shape or not np.isfinite(x).all():
             return failed
-        record = known.record.copy()
+        record = start.record.copy()
         record[columns] = program.codes(x, len(columns))
         value = instance.value(record)
         close = CLOSE * (1 + abs(value))
         bound = float(answer["bound"]) + rest
         better = (
-            Found(record, value, np.inf, False, Ended.FAILED) if value > known.value else failed
+            Found(record, value, np.inf, False, Ended.FAILED) if value > start.value else failed
         )
         if np.isnan(bound) or bound < better.value - close or (optimal and bound > value + close):
             # a bound below a record that exists, or a proof without the record that it proves

@@ -42,9 +42,9 @@ class Parity(Oracle):
             )
         if instance.tables:
             raise NotSupported("The oracle parity takes no tables of weights; use exact or search.")
-        known = self.start.solve(instance, seed)
-        bits, kept = self._eliminate(instance)
-        record = known.record.copy()
+        start = self.start.solve(instance, seed)
+        bits, consistent = self._eliminate(instance)
+        record = start.record.copy()
         record[columns] = _solution(bits, record[columns].astype(np.uint8))
         value = instance.value(record)
         top = float(np.sum(np.maximum(instance.weights, 0)))
@@ -55,10 +55,10 @@ class Parity(Oracle):
         )
         if instance.linear is not None:
             top += float(np.maximum.reduceat(instance.linear, instance.offsets[:-1]).sum())
-        if kept and settled:
+        if consistent and settled:
             return Found(record, value, value, True, Ended.OPTIMAL)
-        if known.value > value:
-            record, value = known.record, known.value
+        if start.value > value:
+            record, value = start.record, start.value
         return Found(record, value, max(top, value), False, Ended.LIMIT)
 
     def _eliminate(self, instance: Instance) -> tuple[np.ndarray, bool]:
@@ -97,7 +97,7 @@ def _reduce(rows, columns):  # type: ignore[no-untyped-def]
     """
     words = rows.shape[1] - 1
     lead_row = np.full(columns, -1, np.int64)
-    kept = np.zeros(rows.shape[0], np.bool_)
+    pivots = np.zeros(rows.shape[0], np.bool_)
     consistent = True
     for r in range(rows.shape[0]):
         for bit in range(columns):
@@ -113,13 +113,13 @@ def _reduce(rows, columns):  # type: ignore[no-untyped-def]
         if lead < 0:
             consistent &= rows[r, words] == np.uint64(0)
             continue
-        kept[r] = True
+        pivots[r] = True
         for other in range(r):
-            if kept[other] and (rows[other, lead // 64] >> np.uint64(lead % 64)) & np.uint64(1):
+            if pivots[other] and (rows[other, lead // 64] >> np.uint64(lead % 64)) & np.uint64(1):
                 for w in range(words + 1):
                     rows[other, w] ^= rows[r, w]
         lead_row[lead] = r
-    return rows[kept], consistent
+    return rows[pivots], consistent
 
 
 @kernel()

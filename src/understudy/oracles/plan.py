@@ -140,7 +140,7 @@ def plan_of(instance: Instance, *, dense: bool = True) -> Plan:
         flat.starts, literal_columns, values, holds, flat.tables, sizes
     )
 
-    kept: list[TableTerm] = []
+    dense_tables: list[TableTerm] = []
     listed: list[TableTerm] = []
     for table in instance.tables:
         moved = TableTerm(
@@ -149,7 +149,7 @@ def plan_of(instance: Instance, *, dense: bool = True) -> Plan:
             np.asarray(table.weights).reshape(table.shape),
         )
         (
-            kept
+            dense_tables
             if dense and np.count_nonzero(table.weights) > DENSE_SHARE * table.weights.size
             else listed
         ).append(moved)
@@ -166,9 +166,11 @@ def plan_of(instance: Instance, *, dense: bool = True) -> Plan:
     for table in listed:
         axes = np.argsort(table.positions)
         weights = np.transpose(table.weights, axes)
-        found = np.nonzero(weights)
-        positions = np.broadcast_to(np.asarray(table.positions)[axes], (len(found[0]), len(axes)))
-        builder.add(positions, np.column_stack(found), np.full(len(found[0]), -1), weights[found])
+        nonzero = np.nonzero(weights)
+        positions = np.broadcast_to(np.asarray(table.positions)[axes], (len(nonzero[0]), len(axes)))
+        builder.add(
+            positions, np.column_stack(nonzero), np.full(len(nonzero[0]), -1), weights[nonzero]
+        )
     cells, owners, places, base, refused = builder.build()
 
     others_of = np.sort(np.concatenate([np.flatnonzero(kind == OTHER), refused]))
@@ -181,7 +183,9 @@ def plan_of(instance: Instance, *, dense: bool = True) -> Plan:
     )
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     base = np.concatenate([base, np.zeros(len(others_of))])
-    return Plan(columns, sizes, offsets, cells, others, tuple(kept), constant, sign, term, base)
+    return Plan(
+        columns, sizes, offsets, cells, others, tuple(dense_tables), constant, sign, term, base
+    )
 
 
 @kernel()

@@ -155,11 +155,11 @@ def _values(
     column = np.repeat(np.arange(len(plan.sizes)), plan.sizes)
     listed = np.zeros(coordinate_count, np.bool_)
     listed[named] = True
-    kept = np.zeros(coordinate_count, np.bool_)
-    kept[plan.offsets[:-1] + keep] = True
+    current = np.zeros(coordinate_count, np.bool_)
+    current[plan.offsets[:-1] + keep] = True
     promise = np.where(listed, -np.inf, linear)
     # the best unlisted coordinate of each column
-    best = np.lexsort((~kept, -promise, column))[plan.offsets[:-1]]
+    best = np.lexsort((~current, -promise, column))[plan.offsets[:-1]]
     best = best[~listed[best]]
     at = np.concatenate([np.flatnonzero(listed), best])
     variable_of = np.full(coordinate_count, -1, np.int64)

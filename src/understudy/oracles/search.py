@@ -121,9 +121,9 @@ class Search(Oracle):
 
         starts = range(0, len(seeds), CHUNK)
         if self.threads == 1 or len(starts) == 1:
-            return [found for first in starts for found in run(first)]
+            return [result for first in starts for result in run(first)]
         with ThreadPoolExecutor(self.threads) as pool:
-            return [found for some in pool.map(run, starts) for found in some]
+            return [result for some in pool.map(run, starts) for result in some]
 
 
 def _ladders(instance: Instance, plan: Plan) -> np.ndarray:
@@ -190,15 +190,15 @@ def _promise(
     """
     if target < 0:
         weight, q = weights[layout.terms[-1 - target]], -1 - target
-        met = layout.table[layout.tables[q] + state.counts[q]] == (1.0 if weight > 0 else 0.0)
-        return -np.inf if met else abs(weight)
+        satisfied = layout.table[layout.tables[q] + state.counts[q]] == (1.0 if weight > 0 else 0.0)
+        return -np.inf if satisfied else abs(weight)
     gain = weights[target] if target < cells else layout.spike_weights[target - cells]
-    met = True
+    satisfied = True
     for i in range(layout.aim_starts[target], layout.aim_starts[target + 1]):
         offset, now = layout.offsets[layout.aim_columns[i]], state.record[layout.aim_columns[i]]
         gain += linear[offset + layout.aim_codes[i]] - linear[offset + now]
-        met &= layout.aim_codes[i] == now
-    return -np.inf if met else gain
+        satisfied &= layout.aim_codes[i] == now
+    return -np.inf if satisfied else gain
 
 
 @kernel(borrows=True, inner=True)
@@ -253,9 +253,19 @@ def _targets(layout: Layout, weights: np.ndarray, cells: int, targets: np.ndarra
 
 @kernel(borrows=True)
 def _search(  # type: ignore[no-untyped-def]
-    layout, state, weights_of, linear_of, ladders, targets, cells, restarts, kicks, seeds, found
+    layout,
+    state,
+    weights_of,
+    linear_of,
+    ladders,
+    targets,
+    cells,
+    restarts,
+    kicks,
+    seeds,
+    best_codes,
 ):
-    """Write the best codes of the mentioned columns for every variant into ``found``."""
+    """Write the best codes of the mentioned columns for every variant into ``best_codes``."""
     count = 0
     for s in range(len(seeds)):
         weights = weights_of[min(s, len(weights_of) - 1)]
@@ -295,4 +305,4 @@ def _search(  # type: ignore[no-untyped-def]
             if total > best:
                 best = total
                 for c in range(len(state.record)):
-                    found[s, c] = state.record[c]
+                    best_codes[s, c] = state.record[c]

@@ -103,8 +103,8 @@ class RuleClass(ABC):
         """Rules one step away."""
 
     @abstractmethod
-    def renamed(self, rule: Rule, attributes: Sequence[int], of: RuleClass) -> Rule:
-        """A rule of the class ``of`` over len(attributes) attributes as one of this class, over
+    def renamed(self, rule: Rule, attributes: Sequence[int], source: RuleClass) -> Rule:
+        """A rule of the class ``source`` over len(attributes) attributes as one of this class, over
         these of its attributes.
         """
 
@@ -219,7 +219,7 @@ class SubsetClass(RuleClass):
         """What the constants of a rule come to."""
         return 0
 
-    def _tail_gains(self, made: Program, bonus: np.ndarray) -> None:
+    def _tail_gains(self, program: Program, bonus: np.ndarray) -> None:
         """Put the bonus of what the constants come to on the constants themselves."""
 
     @property
@@ -279,22 +279,22 @@ class SubsetClass(RuleClass):
         """
         blanks = list(range(self.elements, self.elements + (0 if bonus is None else self._blanks)))
         first = self.elements + len(blanks)
-        made = Program(first + len(cost))
-        made.gain[first:] = -cost
+        program = Program(first + len(cost))
+        program.gain[first:] = -cost
         if bonus is not None:
-            made.gain[self.choices + blanks] = bonus[: len(self.choices) + len(blanks)]
-            self._tail_gains(made, bonus[len(self.choices) + len(blanks) :])
-            made.row(
+            program.gain[self.choices + blanks] = bonus[: len(self.choices) + len(blanks)]
+            self._tail_gains(program, bonus[len(self.choices) + len(blanks) :])
+            program.row(
                 self.choices + blanks,
                 [1] * (len(self.choices) + len(blanks)),
                 self._blanks,
                 self._blanks,
             )
             for blank in blanks[:-1]:  # the first ones, so that a rule has one form
-                made.row([blank, blank + 1], [1, -1], low=0)
+                program.row([blank, blank + 1], [1, -1], low=0)
         elif self.width is not None:
-            made.row(self.choices, [1] * len(self.choices), high=self.width)
-        return made, first
+            program.row(self.choices, [1] * len(self.choices), high=self.width)
+        return program, first
 
 
 def literals_of(bits: np.ndarray, signed: bool) -> np.ndarray:

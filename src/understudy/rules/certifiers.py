@@ -83,8 +83,8 @@ class Counted(Certifier):
             )
 
     def solve(self, problem: Tilted) -> Solved | None:
-        of = _whole_class(problem)
-        counting = counting_of(dataclasses.replace(of, attributes=of.lifted, signed=False))
+        rules = _whole_class(problem)
+        counting = counting_of(dataclasses.replace(rules, attributes=rules.lifted, signed=False))
         costs = counting.costs(Points(problem.lifted.astype(np.uint8), problem.cost))
         best = int(np.argmin(costs))
         return Solved(counting.rule(best), int(costs[best]))
@@ -118,8 +118,8 @@ class Cpsat(Certifier):
             )
 
     def solve(self, problem: Tilted) -> Solved | None:
-        of = _whole_class(problem)
-        program = of.program(problem.lifted, problem.cost, problem.bonus)
+        rules = _whole_class(problem)
+        program = rules.program(problem.lifted, problem.cost, problem.bonus)
         worker = Worker(COMMAND)
         try:
             answer = worker.ask(
@@ -132,11 +132,11 @@ class Cpsat(Certifier):
             )
         finally:
             worker.close()
-        return _read(of, program.constant, len(program.gain), answer)
+        return _read(rules, program.constant, len(program.gain), answer)
 
 
 def _read(
-    of: RuleClass, constant: int, variables: int, answer: dict[str, np.ndarray] | None
+    rules: RuleClass, constant: int, variables: int, answer: dict[str, np.ndarray] | None
 ) -> Solved | None:
     if (
         answer is None
@@ -149,7 +149,7 @@ def _read(
         return None
     # The solver's bound is a whole number that its last float operations may have moved by an ulp,
     # either way.
-    return Solved(of.rule_from(x), -math.floor(bound + 0.25) - constant)
+    return Solved(rules.rule_from(x), -math.floor(bound + 0.25) - constant)
 
 
 def _whole_class(problem: Tilted) -> RuleClass:
@@ -158,28 +158,28 @@ def _whole_class(problem: Tilted) -> RuleClass:
     return problem.of
 
 
-def _can_count(of: Rules) -> bool:
+def _can_count(rules: Rules) -> bool:
     return (
-        isinstance(of, (Conjunctions, Disjunctions, Parities))
-        and of.width is None
-        and of.lifted <= MOST_LIFTED
+        isinstance(rules, (Conjunctions, Disjunctions, Parities))
+        and rules.width is None
+        and rules.lifted <= MOST_LIFTED
     )
 
 
 CERTIFIERS: dict[str, type[Certifier]] = {kind.name: kind for kind in (Listing, Counted, Cpsat)}
 
 
-def certifier_of(given: str | Certifier, of: RuleClass) -> Certifier:
+def certifier_of(choice: str | Certifier, rules: RuleClass) -> Certifier:
     """A certifier by name with its usual limit, or as given; ``auto`` is one of our own where a
     class allows it, which cannot fail. One that may not see private points is refused here, before
     anything is charged.
     """
-    if isinstance(given, Certifier):
-        return let_in(given)
-    if given == "auto":
-        return Listing() if is_small(of) else Counted() if _can_count(of) else Cpsat()
-    if not isinstance(given, str) or given not in CERTIFIERS:
+    if isinstance(choice, Certifier):
+        return let_in(choice)
+    if choice == "auto":
+        return Listing() if is_small(rules) else Counted() if _can_count(rules) else Cpsat()
+    if not isinstance(choice, str) or choice not in CERTIFIERS:
         raise ParameterError(
-            f"There is no certifier {shown(given)}; there are auto, {', '.join(CERTIFIERS)}."
+            f"There is no certifier {shown(choice)}; there are auto, {', '.join(CERTIFIERS)}."
         )
-    return CERTIFIERS[given]()
+    return CERTIFIERS[choice]()

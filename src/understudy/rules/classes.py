@@ -21,13 +21,13 @@ def rule_classes() -> dict[str, type[RuleClass]]:
 
 def rule_class(name: str, **parameters: Any) -> RuleClass:
     """A class of rules by name."""
-    known = rule_classes()
-    if not isinstance(name, str) or name not in known:
+    classes = rule_classes()
+    if not isinstance(name, str) or name not in classes:
         raise ParameterError(
-            f"There are no rules called {shown(name)}; there are {', '.join(known)}."
+            f"There are no rules called {shown(name)}; there are {', '.join(classes)}."
         )
     try:
-        return known[name](**parameters)
+        return classes[name](**parameters)
     except TypeError:
         raise ParameterError(
             f"{name} do not have all of the parameters {', '.join(parameters)}."

@@ -42,8 +42,8 @@ class LiteralSets(SubsetClass):
         for size in range(most + 1):
             yield from itertools.combinations(range(self.elements), size)
 
-    def renamed(self, rule: Rule, attributes: Sequence[int], of: RuleClass) -> Rule:
-        small = of.attributes
+    def renamed(self, rule: Rule, attributes: Sequence[int], source: RuleClass) -> Rule:
+        small = source.attributes
         return tuple(
             sorted(
                 attributes[e] if e < small else self.attributes + attributes[e - small]
@@ -65,8 +65,8 @@ class Conjunctions(LiteralSets):
     name: ClassVar[str] = "conjunctions"
 
     def values(self, rule: Rule, lifted: np.ndarray) -> np.ndarray:
-        said: np.ndarray = np.all(lifted[:, list(rule)] == 1, axis=1)
-        return said
+        labels: np.ndarray = np.all(lifted[:, list(rule)] == 1, axis=1)
+        return labels
 
     def words(self, rule: Rule, names: Sequence[str]) -> str:
         if len(self.asks(rule)) < len(rule):  # an attribute and its negation
@@ -80,15 +80,15 @@ class Conjunctions(LiteralSets):
         return tuple(np.flatnonzero(~np.asarray(said, bool)).tolist())
 
     def program(self, lifted: np.ndarray, cost: np.ndarray, bonus: np.ndarray | None) -> Program:
-        made, first = self._start(cost, bonus)
+        program, first = self._start(cost, bonus)
         for i, (point, wanted) in enumerate(zip(lifted, cost < 0, strict=True)):
             false = np.flatnonzero(point == 0).tolist()
             if wanted:  # yes only if no literal that is false here was chosen
                 for e in false:
-                    made.row([first + i, e], [1, 1], high=1)
+                    program.row([first + i, e], [1, 1], high=1)
             else:  # no only if one was
-                made.row([first + i, *false], [1] * (1 + len(false)), low=1)
-        return made
+                program.row([first + i, *false], [1] * (1 + len(false)), low=1)
+        return program
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +98,8 @@ class Disjunctions(LiteralSets):
     name: ClassVar[str] = "disjunctions"
 
     def values(self, rule: Rule, lifted: np.ndarray) -> np.ndarray:
-        said: np.ndarray = np.any(lifted[:, list(rule)] == 1, axis=1)
-        return said
+        labels: np.ndarray = np.any(lifted[:, list(rule)] == 1, axis=1)
+        return labels
 
     def words(self, rule: Rule, names: Sequence[str]) -> str:
         if len(self.asks(rule)) < len(rule):
@@ -110,12 +110,12 @@ class Disjunctions(LiteralSets):
         return np.eye(self.lifted, dtype=np.int8)
 
     def program(self, lifted: np.ndarray, cost: np.ndarray, bonus: np.ndarray | None) -> Program:
-        made, first = self._start(cost, bonus)
+        program, first = self._start(cost, bonus)
         for i, (point, wanted) in enumerate(zip(lifted, cost < 0, strict=True)):
             true = np.flatnonzero(point == 1).tolist()
             if wanted:
-                made.row([first + i, *true], [1, *(-1,) * len(true)], high=0)
+                program.row([first + i, *true], [1, *(-1,) * len(true)], high=0)
             else:
                 for e in true:
-                    made.row([first + i, e], [1, -1], low=0)
-        return made
+                    program.row([first + i, e], [1, -1], low=0)
+        return program

@@ -135,15 +135,15 @@ class Juntas:
 
     def costs(self, points: Points) -> np.ndarray:
         columns = np.ascontiguousarray(points.bits.T)
-        found = [np.zeros(0, np.int64)]
+        costs = [np.zeros(0, np.int64)]
         for k, (tables, _) in enumerate(self._patterns):
             sets = np.asarray(
                 list(itertools.combinations(range(self.of.attributes), k)), np.int64
             ).reshape(math.comb(self.of.attributes, k), k)
             for start in range(0, len(sets), 1024):
                 cells = _cells(columns, points.cost, sets[start : start + 1024])
-                found.append((cells @ tables.T.astype(np.int64)).reshape(-1))
-        return np.concatenate(found)
+                costs.append((cells @ tables.T.astype(np.int64)).reshape(-1))
+        return np.concatenate(costs)
 
     def rule(self, index: int) -> Rule:
         k = next(k for k in range(self._width + 1) if index < self._starts[k + 1])
@@ -155,9 +155,9 @@ class Juntas:
         return self.of.renamed(rules[pattern], attributes or (0,), small_class(self.of, k))
 
 
-def small_class(of: RuleClass, attributes: int) -> RuleClass:
+def small_class(rules: RuleClass, attributes: int) -> RuleClass:
     """The same class over a few attributes, at least one."""
-    small = dataclasses.replace(of, attributes=max(1, attributes), width=None)
+    small = dataclasses.replace(rules, attributes=max(1, attributes), width=None)
     return (
         dataclasses.replace(small, bias=min(small.bias, small.attributes))
         if isinstance(small, Halfspaces)
@@ -166,99 +166,102 @@ def small_class(of: RuleClass, attributes: int) -> RuleClass:
 
 
 @lru_cache(maxsize=64)
-def patterns(of: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
+def patterns(rules: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
     """(what they say on all 2^k points, one rule of each) of the different functions that depend on
     all of k attributes.
     """
-    most = min(MOST_PATTERN_RULES, MOST_PATTERN_CELLS >> of.attributes)
-    if sum(1 for _ in itertools.islice(of.rules(), most + 1)) > most:
+    most = min(MOST_PATTERN_RULES, MOST_PATTERN_CELLS >> rules.attributes)
+    if sum(1 for _ in itertools.islice(rules.rules(), most + 1)) > most:
         raise NotSupported(
-            f"Rules of {of.name} about {k} attributes are too many to list; ask for a smaller"
-            " width."
+            f"Rules of {rules.name} about {k} attributes are too many to list; ask for a"
+            " smaller width."
         )
-    d = of.attributes
+    d = rules.attributes
     points = np.asarray(list(itertools.product((0, 1), repeat=d)), np.uint8)
-    lifted, seen = of.lift(points), dict[bytes, Rule]()
-    for rule in of.rules():
-        seen.setdefault(of.values(rule, lifted).tobytes(), rule)
+    lifted, seen = rules.lift(points), dict[bytes, Rule]()
+    for rule in rules.rules():
+        seen.setdefault(rules.values(rule, lifted).tobytes(), rule)
     tables = np.frombuffer(b"".join(seen), np.bool_).reshape(-1, *(2,) * d)
     matter = [
         np.any(np.take(tables, 0, 1 + a) != np.take(tables, 1, 1 + a), axis=tuple(range(1, d)))
         for a in range(d)
     ]
-    kept = np.flatnonzero(np.sum(matter, axis=0) == k)
-    rules = list(seen.values())
-    return tables[kept].reshape(len(kept), -1)[:, : 2**k], [rules[i] for i in kept]
+    dependent = np.flatnonzero(np.sum(matter, axis=0) == k)
+    examples = list(seen.values())
+    return tables[dependent].reshape(len(dependent), -1)[:, : 2**k], [
+        examples[i] for i in dependent
+    ]
 
 
 @lru_cache(maxsize=256)
-def functions(of: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
+def functions(rules: RuleClass, k: int) -> tuple[np.ndarray, list[Rule]]:
     """Those patterns that a rule of the class can say: a conjunction of one literal is never
     "never", which takes two.
     """
-    small = small_class(of, k)
-    tables, rules = patterns(small, k)
-    kept = [
+    small = small_class(rules, k)
+    tables, examples = patterns(small, k)
+    members = [
         i
-        for i, rule in enumerate(rules)
-        if of.contains(of.renamed(rule, range(small.attributes), small))
+        for i, rule in enumerate(examples)
+        if rules.contains(rules.renamed(rule, range(small.attributes), small))
     ]
-    return tables[kept], [rules[i] for i in kept]
+    return tables[members], [examples[i] for i in members]
 
 
-def size_of(of: RuleClass) -> int:
+def size_of(rules: RuleClass) -> int:
     """How many rules of a class there are to count; raises NotSupported if even that takes too long
     to say.
     """
-    if of.width is None and isinstance(of, (Conjunctions, Disjunctions)):
-        return (2 + of.signed) ** of.attributes + of.signed
-    if of.width is None and isinstance(of, Parities):
-        return 2**of.lifted
+    if rules.width is None and isinstance(rules, (Conjunctions, Disjunctions)):
+        return (2 + rules.signed) ** rules.attributes + rules.signed
+    if rules.width is None and isinstance(rules, Parities):
+        return 2**rules.lifted
     return sum(
-        len(functions(of, k)[0]) * math.comb(of.attributes, k) for k in range(_width(of) + 1)
+        len(functions(rules, k)[0]) * math.comb(rules.attributes, k)
+        for k in range(_width(rules) + 1)
     )
 
 
-def _width(of: RuleClass) -> int:
-    return of.attributes if of.width is None else min(of.width, of.attributes)
+def _width(rules: RuleClass) -> int:
+    return rules.attributes if rules.width is None else min(rules.width, rules.attributes)
 
 
 @lru_cache(maxsize=256)
-def widest(of: RuleClass) -> int | None:
+def widest(rules: RuleClass) -> int | None:
     """The largest width at which counting takes seconds; None where no width is needed. A function
     of the class alone, so public.
     """
-    free = dataclasses.replace(of, width=None)
+    free = dataclasses.replace(rules, width=None)
     if isinstance(free, (Conjunctions, Disjunctions, Parities)) and size_of(free) <= USUAL_RULES:
         return None
     best = 1
-    for width in range(2, of.attributes + 1):
+    for width in range(2, rules.attributes + 1):
         listed = sum(
-            1 for _ in itertools.islice(small_class(of, width).rules(), USUAL_PATTERN_RULES + 1)
+            1 for _ in itertools.islice(small_class(rules, width).rules(), USUAL_PATTERN_RULES + 1)
         )
         if (
             listed > USUAL_PATTERN_RULES
-            or size_of(dataclasses.replace(of, width=width)) > USUAL_RULES
+            or size_of(dataclasses.replace(rules, width=width)) > USUAL_RULES
         ):
             break
         best = width
     return best
 
 
-def counting_of(of: RuleClass) -> Counting:
+def counting_of(rules: RuleClass) -> Counting:
     """All rules of a class; raises, in a sentence, when they are too many."""
-    size = size_of(of)
+    size = size_of(rules)
     if size > MOST_RULES:
         raise NotSupported(
-            f"There are {size:,} {of.name} of {of.attributes} attributes, and at most"
-            f" {MOST_RULES:,} can be counted; give a smaller width, or fewer attributes, or leave"
-            " out negations."
+            f"There are {size:,} {rules.name} of {rules.attributes} attributes, and at"
+            f" most {MOST_RULES:,} can be counted; give a smaller width, or fewer attributes, or"
+            " leave out negations."
         )
-    if of.width is None and isinstance(of, (Conjunctions, Disjunctions)):
-        return Lattice(of)
-    if of.width is None and isinstance(of, Parities):
-        return Walsh(of)
-    return Juntas(of)
+    if rules.width is None and isinstance(rules, (Conjunctions, Disjunctions)):
+        return Lattice(rules)
+    if rules.width is None and isinstance(rules, Parities):
+        return Walsh(rules)
+    return Juntas(rules)
 
 
 def _table(bits: np.ndarray, cost: np.ndarray) -> np.ndarray:
@@ -276,11 +279,11 @@ def _cells(columns: np.ndarray, cost: np.ndarray, sets: np.ndarray) -> np.ndarra
     points).
     """
     count, k = sets.shape
-    found = np.zeros((count, 1 << k), np.int64)
+    totals = np.zeros((count, 1 << k), np.int64)
     for s in range(count):
         for i in range(len(cost)):
             cell = 0
             for j in range(k):
                 cell = 2 * cell + columns[sets[s, j], i]
-            found[s, cell] += cost[i]
-    return found
+            totals[s, cell] += cost[i]
+    return totals

@@ -70,14 +70,14 @@ class Halfspaces(SubsetClass):
 
     def weights(self, rule: Rule) -> np.ndarray:
         """The weight of each coordinate."""
-        found = np.zeros(self.lifted, np.int64)
+        weights = np.zeros(self.lifted, np.int64)
         for e in rule:
-            found[e % self.lifted] += 1 if e < self.lifted else -1
-        return found
+            weights[e % self.lifted] += 1 if e < self.lifted else -1
+        return weights
 
     def values(self, rule: Rule, lifted: np.ndarray) -> np.ndarray:
-        said: np.ndarray = lifted.astype(np.int64) @ self.weights(rule) >= 1
-        return said
+        labels: np.ndarray = lifted.astype(np.int64) @ self.weights(rule) >= 1
+        return labels
 
     def words(self, rule: Rule, names: Sequence[str]) -> str:
         weights = self.weights(rule)
@@ -105,14 +105,14 @@ class Halfspaces(SubsetClass):
     def _tail(self, rule: Rule) -> int:
         return self.bias + int(self.weights(rule)[self.attributes :].sum())
 
-    def _tail_gains(self, made: Program, bonus: np.ndarray) -> None:
+    def _tail_gains(self, program: Program, bonus: np.ndarray) -> None:
         """The i-th constant with a sign is there only if those before it are, so it gains what one
         step more is worth.
         """
-        made.constant += int(bonus[self.bias])
+        program.constant += int(bonus[self.bias])
         for i in range(self.bias):
-            made.gain[self.attributes + i] = bonus[self.bias + i + 1] - bonus[self.bias + i]
-            made.gain[self.lifted + self.attributes + i] = (
+            program.gain[self.attributes + i] = bonus[self.bias + i + 1] - bonus[self.bias + i]
+            program.gain[self.lifted + self.attributes + i] = (
                 bonus[self.bias - i - 1] - bonus[self.bias - i]
             )
 
@@ -142,13 +142,13 @@ class Halfspaces(SubsetClass):
             and (self.signed or bool(np.all(weights[: self.attributes] >= 0)))
         )
 
-    def renamed(self, rule: Rule, attributes: Sequence[int], of: RuleClass) -> Rule:
-        small, own = of.lifted, self.lifted
+    def renamed(self, rule: Rule, attributes: Sequence[int], source: RuleClass) -> Rule:
+        small, own = source.lifted, self.lifted
         moved = [
             (
                 attributes[e % small]
-                if e % small < of.attributes
-                else self.attributes + e % small - of.attributes
+                if e % small < source.attributes
+                else self.attributes + e % small - source.attributes
             )
             for e in rule
         ]
@@ -160,15 +160,15 @@ class Halfspaces(SubsetClass):
         )
 
     def program(self, lifted: np.ndarray, cost: np.ndarray, bonus: np.ndarray | None) -> Program:
-        made, first = self._start(cost, bonus)
+        program, first = self._start(cost, bonus)
         for j in range(self.lifted):
-            made.row([j, self.lifted + j], [1, 1], high=1)
+            program.row([j, self.lifted + j], [1, 1], high=1)
         # constants: the first ones, so that a rule has one form
         for j in range(self.attributes, self.lifted - 1):
             for e in (j, self.lifted + j):
-                made.row([e, e + 1], [1, -1], low=0)
+                program.row([e, e + 1], [1, -1], low=0)
         for e in range(self.lifted, self.lifted + (0 if self.signed else self.attributes)):
-            made.row([e], [1], high=0)
+            program.row([e], [1], high=0)
         for i, (point, wanted) in enumerate(zip(lifted, cost < 0, strict=True)):
             at = np.flatnonzero(point)
             signs = point[at].astype(int)
@@ -178,7 +178,7 @@ class Halfspaces(SubsetClass):
             )
             reach = len(at)
             if wanted:  # the sum is at least 1 unless the answer is no
-                made.row([*sums[0], first + i], [*sums[1], -(reach + 1)], low=-reach)
+                program.row([*sums[0], first + i], [*sums[1], -(reach + 1)], low=-reach)
             else:
-                made.row([*sums[0], first + i], [*sums[1], -reach], high=0)
-        return made
+                program.row([*sums[0], first + i], [*sums[1], -reach], high=0)
+        return program

@@ -48,19 +48,19 @@ class DecisionLists(RuleClass):
         return literals_of(bits, self.signed)
 
     def values(self, rule: Rule, lifted: np.ndarray) -> np.ndarray:
-        said = np.full(len(lifted), bool(rule[-1]))
+        labels = np.full(len(lifted), bool(rule[-1]))
         for literal, answer in reversed(list(zip(rule[:-1:2], rule[1::2], strict=True))):
-            said[lifted[:, literal] == 1] = bool(answer)
-        return said
+            labels[lifted[:, literal] == 1] = bool(answer)
+        return labels
 
     def words(self, rule: Rule, names: Sequence[str]) -> str:
-        said = ("no", "yes")
+        answers = ("no", "yes")
         asked = [
-            f"if {literal_words(literal, names)} then {said[answer]}"
+            f"if {literal_words(literal, names)} then {answers[answer]}"
             for literal, answer in zip(rule[:-1:2], rule[1::2], strict=True)
         ]
         return (
-            ", else ".join([*asked, said[rule[-1]]])
+            ", else ".join([*asked, answers[rule[-1]]])
             if asked
             else ("always" if rule[-1] else "never")
         )
@@ -99,16 +99,16 @@ class DecisionLists(RuleClass):
         yield (*rule[:-1], 1 - rule[-1])
         for i in range(len(pairs) + 1):
             for changed in [(), *itertools.product(range(self.lifted), (0, 1))]:
-                made = (
+                neighbour = (
                     *itertools.chain.from_iterable(
                         [*pairs[:i], *([changed] if changed else []), *pairs[i + 1 :]]
                     ),
                     rule[-1],
                 )
-                yield made
+                yield neighbour
 
-    def renamed(self, rule: Rule, attributes: Sequence[int], of: RuleClass) -> Rule:
-        small = of.attributes
+    def renamed(self, rule: Rule, attributes: Sequence[int], source: RuleClass) -> Rule:
+        small = source.attributes
         asked = [
             attributes[e] if e < small else self.attributes + attributes[e - small]
             for e in rule[:-1:2]
@@ -123,10 +123,10 @@ class DecisionLists(RuleClass):
             *((e,) for e in range(self.lifted)),
             *itertools.combinations(range(self.lifted), 2),
         ]
-        found = np.zeros((len(pairs), self.lifted), np.int8)
+        points = np.zeros((len(pairs), self.lifted), np.int8)
         for i, pair in enumerate(pairs):
-            found[i, list(pair)] = 1
-        return found
+            points[i, list(pair)] = 1
+        return points
 
     def rule_of(self, said: np.ndarray) -> Rule:
         """By Rivest's greedy way: ask whatever settles some of the points that are left, the first
@@ -189,15 +189,15 @@ class DecisionLists(RuleClass):
         wanted = np.flatnonzero(cost < 0)
         # for each point that wants a yes and each place: the list says yes there
         stops = first + len(cost)
-        made = Program(stops + len(wanted) * (places + 1))
-        made.gain[first:stops] = -cost
+        program = Program(stops + len(wanted) * (places + 1))
+        program.gain[first:stops] = -cost
         if bonus is not None:
-            made.gain[:first] = bonus
+            program.gain[:first] = bonus
         for i in range(places):  # a question or a blank, blanks last
-            made.row([*range(q * i, q * (i + 1)), blanks + i], [1] * (q + 1), 1, 1)
+            program.row([*range(q * i, q * (i + 1)), blanks + i], [1] * (q + 1), 1, 1)
             if i:
-                made.row([blanks + i - 1, blanks + i], [1, -1], high=0)
-        made.row([ends, ends + 1], [1, 1], 1, 1)
+                program.row([blanks + i - 1, blanks + i], [1, -1], high=0)
+        program.row([ends, ends + 1], [1, 1], 1, 1)
         for a in range(self.attributes):
             literals = [a, *([a + self.attributes] if self.signed else [])]
             asked = [
@@ -206,7 +206,7 @@ class DecisionLists(RuleClass):
                 for literal in literals
                 for answer in (0, 1)
             ]
-            made.row(asked, [1] * len(asked), high=1)
+            program.row(asked, [1] * len(asked), high=1)
         at = {int(i): n for n, i in enumerate(wanted)}
         for i, point in enumerate(lifted):
             true = np.flatnonzero(point == 1)
@@ -216,24 +216,24 @@ class DecisionLists(RuleClass):
             ]
             if i in at:
                 own = [stops + at[i] * (places + 1) + p for p in range(places + 1)]
-                made.row([first + i, *own], [1, *(-1,) * len(own)], high=0)
+                program.row([first + i, *own], [1, *(-1,) * len(own)], high=0)
                 for p in range(places + 1):
-                    made.row([own[p], *says[1][p]], [1, *(-1,) * len(says[1][p])], high=0)
+                    program.row([own[p], *says[1][p]], [1, *(-1,) * len(says[1][p])], high=0)
                     for earlier in range(p):
-                        made.row(
+                        program.row(
                             [own[p], *says[0][earlier]], [1] * (1 + len(says[0][earlier])), high=1
                         )
             else:
                 before = list[int]()
                 for p in range(places + 1):
                     yes = says[1][p]
-                    made.row(
+                    program.row(
                         [first + i, *before, *yes],
                         [1, *(1,) * len(before), *(-1,) * len(yes)],
                         low=0,
                     )
                     before += says[0][p]
-        return made
+        return program
 
     def rule_from(self, solution: np.ndarray) -> Rule:
         q, rule = self._questions, list[int]()

@@ -51,8 +51,8 @@ class Parities(SubsetClass):
         )
 
     def values(self, rule: Rule, lifted: np.ndarray) -> np.ndarray:
-        said: np.ndarray = lifted[:, list(rule)].sum(axis=1, dtype=np.int64) % 2 == 1
-        return said
+        labels: np.ndarray = lifted[:, list(rule)].sum(axis=1, dtype=np.int64) % 2 == 1
+        return labels
 
     def words(self, rule: Rule, names: Sequence[str]) -> str:
         even = self.attributes in rule
@@ -72,10 +72,10 @@ class Parities(SubsetClass):
     def _tail(self, rule: Rule) -> int:
         return int(self.attributes in rule)
 
-    def _tail_gains(self, made: Program, bonus: np.ndarray) -> None:
+    def _tail_gains(self, program: Program, bonus: np.ndarray) -> None:
         if self.signed:
-            made.constant += int(bonus[0])
-            made.gain[self.attributes] = bonus[1] - bonus[0]
+            program.constant += int(bonus[0])
+            program.gain[self.attributes] = bonus[1] - bonus[0]
 
     def rules(self) -> Iterator[Rule]:
         most = self.attributes if self.width is None else min(self.width, self.attributes)
@@ -85,24 +85,26 @@ class Parities(SubsetClass):
                 if self.signed:
                     yield (*chosen, self.attributes)
 
-    def renamed(self, rule: Rule, attributes: Sequence[int], of: RuleClass) -> Rule:
-        return tuple(sorted(attributes[e] if e < of.attributes else self.attributes for e in rule))
+    def renamed(self, rule: Rule, attributes: Sequence[int], source: RuleClass) -> Rule:
+        return tuple(
+            sorted(attributes[e] if e < source.attributes else self.attributes for e in rule)
+        )
 
     def separators(self) -> np.ndarray:
         return np.eye(self.lifted, dtype=np.int8)
 
     def program(self, lifted: np.ndarray, cost: np.ndarray, bonus: np.ndarray | None) -> Program:
-        made, first = self._start(cost, bonus)
+        program, first = self._start(cost, bonus)
         digits = (self.lifted // 2).bit_length()  # of half the sum at a point
-        halves = len(made.gain)
-        made.gain = np.concatenate([made.gain, np.zeros(digits * len(cost))])
+        halves = len(program.gain)
+        program.gain = np.concatenate([program.gain, np.zeros(digits * len(cost))])
         for i, point in enumerate(lifted):
             true = np.flatnonzero(point == 1).tolist()
             own = range(halves + digits * i, halves + digits * (i + 1))
-            made.row(
+            program.row(
                 [*true, first + i, *own],
                 [*(1,) * len(true), -1, *(-(2 << t) for t in range(digits))],
                 low=0,
                 high=0,
             )
-        return made
+        return program

@@ -36,19 +36,20 @@ def plan(n: int, epsilon: Any, delta: Any) -> BlockPlan:
 
 def checked_plan(rows: int, epsilon: Fraction, delta: Fraction, certifier: Certifier) -> BlockPlan:
     """A plan that can be carried out; raises, in a sentence, otherwise."""
-    made = plan(rows, epsilon, delta)
-    if made.block_rows < FEWEST_BLOCK_ROWS:
+    block_plan = plan(rows, epsilon, delta)
+    if block_plan.block_rows < FEWEST_BLOCK_ROWS:
         raise NotSupported(
-            f"prsma cuts {rows:,} rows into {made.blocks:,} blocks of {made.block_rows:,}, too few"
-            f" to learn from; it would need {FEWEST_BLOCK_ROWS * made.blocks:,} rows. Use the"
-            " method exponential, which needs no blocks."
+            f"prsma cuts {rows:,} rows into {block_plan.blocks:,} blocks of"
+            f" {block_plan.block_rows:,}, too few to learn from; it would need"
+            f" {FEWEST_BLOCK_ROWS * block_plan.blocks:,} rows. Use the method exponential, which"
+            " needs no blocks."
         )
     most = MOST_SOLVES if certifier.condition is None else MOST_OUTSIDE_SOLVES
-    if made.solves > most:
+    if block_plan.solves > most:
         raise NotSupported(
-            f"prsma would make {made.solves:,} solves ({made.runs:,} in each of {made.blocks:,}"
-            f" blocks) for this epsilon and delta, and at most {most:,} are made with the certifier"
-            f" {certifier.name}. Use the method exponential, which needs none, or a much larger"
-            " delta."
+            f"prsma would make {block_plan.solves:,} solves ({block_plan.runs:,} in each of"
+            f" {block_plan.blocks:,} blocks) for this epsilon and delta, and at most {most:,} are"
+            f" made with the certifier {certifier.name}. Use the method exponential, which needs"
+            " none, or a much larger delta."
         )
-    return made
+    return block_plan

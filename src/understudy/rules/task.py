@@ -78,10 +78,14 @@ class Task:
                 " learn; ask another question."
             )
         if attributes is None:
-            made = [a for p in range(len(schema)) if p != target.column for a in _usual(schema, p)]
+            parsed = [
+                a for p in range(len(schema)) if p != target.column for a in _usual(schema, p)
+            ]
         else:
-            made = [Attribute.parse(text, schema) for text in attributes]
-        return cls(tuple(made), target, tuple(costs) if isinstance(costs, (list, tuple)) else costs)
+            parsed = [Attribute.parse(text, schema) for text in attributes]
+        return cls(
+            tuple(parsed), target, tuple(costs) if isinstance(costs, (list, tuple)) else costs
+        )
 
     @property
     def columns(self) -> tuple[int, ...]:

@@ -28,11 +28,11 @@ from types import FunctionType
 from typing import Any, cast
 
 # how many functions have been compiled, and whether one is being compiled now
-Told = Callable[[int, bool], None]
+Listening = Callable[[int, bool], None]
 
 OURS = "understudy"
 _making = threading.RLock()
-_told: list[Told] = []
+_listeners: list[Listening] = []
 
 
 def kernel(
@@ -58,15 +58,15 @@ def kernel(
 
 
 @contextlib.contextmanager
-def telling(who: Told) -> Iterator[None]:
+def telling(who: Listening) -> Iterator[None]:
     """Tell somebody, while the context lasts, whenever something is being compiled; nobody hears of
     what was kept.
     """
-    _told.append(who)
+    _listeners.append(who)
     try:
         yield
     finally:
-        _told.remove(who)
+        _listeners.remove(who)
 
 
 class _Kernel:
@@ -92,14 +92,14 @@ class _Kernel:
         """The function with the kernels that it calls in the form that Numba knows."""
         function = self._function
         named = {name: function.__globals__.get(name) for name in function.__code__.co_names}
-        found = {
+        dispatchers = {
             name: value.dispatcher() for name, value in named.items() if isinstance(value, _Kernel)
         }
-        if not found:
+        if not dispatchers:
             return function
         copy = FunctionType(
             function.__code__,
-            {**function.__globals__, **found},
+            {**function.__globals__, **dispatchers},
             function.__name__,
             function.__defaults__,
         )
@@ -116,18 +116,18 @@ def _jit(function: FunctionType, options: dict[str, Any]) -> Callable[..., Any]:
     chosen = bool(config.CACHE_DIR or config.CACHE_LOCATOR_CLASSES)
     beside = chosen or _can_be_written(Path(inspect.getfile(function)).parent / "__pycache__")
     folder = None if beside else _private_folder()
-    made = numba.njit(**options)(function)
+    dispatcher = numba.njit(**options)(function)
     if beside or folder is not None:
         before = config.CACHE_DIR
         try:
             config.CACHE_DIR = str(folder or before)
-            made.enable_caching()
-            made._cache = _Forgiving(made._cache)
+            dispatcher.enable_caching()
+            dispatcher._cache = _Forgiving(dispatcher._cache)
         except RuntimeError:  # the user's own choice will not do
             pass
         finally:
             config.CACHE_DIR = before
-    return cast(Callable[..., Any], made)
+    return cast(Callable[..., Any], dispatcher)
 
 
 class _Forgiving:
@@ -172,7 +172,7 @@ def _listen() -> None:
                 self.tell()
 
         def tell(self) -> None:
-            for who in tuple(_told):
+            for who in tuple(_listeners):
                 who(self.count, self.depth > 0)
 
     event.register("numba:compile", Listener())

@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 def classes_in(room: ModuleType, base: type[T]) -> list[type[T]]:
     """Every class in a package's modules that can be made and is of a kind, each once."""
-    found: dict[type[T], None] = {}
+    classes: dict[type[T], None] = {}
     for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
         for _, thing in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if issubclass(thing, base) and not inspect.isabstract(thing):
-                found[thing] = None
-    return list(found)
+                classes[thing] = None
+    return list(classes)

@@ -12,5 +12,5 @@ def imported(module: str, *names: str) -> tuple[Any, ...]:
     """The named classes of a module, none if nobody imported it; for ``isinstance``, which the text
     of a name never replaces.
     """
-    found = (getattr(sys.modules.get(module), name, None) for name in names)
-    return tuple(kind for kind in found if isinstance(kind, type))
+    attributes = (getattr(sys.modules.get(module), name, None) for name in names)
+    return tuple(kind for kind in attributes if isinstance(kind, type))

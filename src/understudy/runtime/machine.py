@@ -26,15 +26,15 @@ def memory_left() -> int | None:
     """Bytes that this process could still get: the machine's, its control groups' and its own
     limit. None where nothing says so.
     """
-    found = [left for left in (_of_machine(), _of_process(), *_of_groups()) if left is not None]
-    return max(0, min(found)) if found else None
+    limits = [left for left in (_of_machine(), _of_process(), *_of_groups()) if left is not None]
+    return max(0, min(limits)) if limits else None
 
 
 def _of_machine() -> int | None:
-    told = dict(re.findall(r"^(\w+):\s+(\d+) kB", _text(MEMORY_INFO), re.MULTILINE))
+    fields = dict(re.findall(r"^(\w+):\s+(\d+) kB", _text(MEMORY_INFO), re.MULTILINE))
     return (
-        1024 * (int(told["MemAvailable"]) + int(told.get("SwapFree", 0)))
-        if "MemAvailable" in told
+        1024 * (int(fields["MemAvailable"]) + int(fields.get("SwapFree", 0)))
+        if "MemAvailable" in fields
         else None
     )
 

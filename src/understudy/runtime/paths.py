@@ -16,12 +16,12 @@ STATE = "UNDERSTUDY_STATE"  # an environment variable: the folder for what belon
 LONGEST = 4096  # bytes, of Linux
 
 
-def as_path(given: Any, what: str, error: type[UnderstudyError] = ParameterError) -> Path:
+def as_path(value: Any, what: str, error: type[UnderstudyError] = ParameterError) -> Path:
     """The path that was given for something, or a refusal when no file could have it."""
-    if not isinstance(given, (str, os.PathLike)):
+    if not isinstance(value, (str, os.PathLike)):
         raise error(f"The path given for {what} is neither a text nor a path.")
     try:
-        named = os.fsencode(given)
+        named = os.fsencode(value)
     except UnicodeEncodeError:
         named = b"\0"
     if b"\0" in named:

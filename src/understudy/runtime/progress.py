@@ -224,7 +224,7 @@ class Notebook:
         self._stages: list[_Stage] = []
         self._compiling: _Stage | None = None
         self._handle: Any = None
-        self._drawn = 0.0
+        self._last_draw = 0.0
 
     def stage(self, name: str, steps: int) -> None:
         # the next stage begins where this one ended
@@ -261,9 +261,9 @@ class Notebook:
         for stage in self._stages:
             if not stage.took or stage.done < stage.steps or stage is self._stages[-1]:
                 stage.took = clock - stage.begun
-        if not now and clock - self._drawn < REDRAWN:
+        if not now and clock - self._last_draw < REDRAWN:
             return
-        self._drawn = clock
+        self._last_draw = clock
         page = {
             "text/html": f"<table>{''.join(stage.html() for stage in self._stages)}</table>",
             "text/plain": "\n".join(stage.text() for stage in self._stages),

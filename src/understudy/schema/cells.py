@@ -360,7 +360,7 @@ def mark_missing(
     """
     listed = pa.array(list(missing_values), pa.large_string())
     kinds, typed = cells.kind, cells.text.null_count == len(cells)
-    said = np.zeros(len(cells), bool) if typed else _among(cells.text, NAN_TEXTS)
+    matches = np.zeros(len(cells), bool) if typed else _among(cells.text, NAN_TEXTS)
     readings = (
         (NUMBER, cells.number, numbers_in_text),
         (FLAG, cells.number, true_or_false),
@@ -372,18 +372,18 @@ def mark_missing(
             kinds[(kinds == kind) & np.isin(values, missing[looks])] = MISSING
             if not typed:
                 value, looks_alike = read(cells.text)
-                said |= looks_alike & np.isin(value, missing[looks])
+                matches |= looks_alike & np.isin(value, missing[looks])
     if not typed:
-        said &= ~_among(cells.text, categories)
-        kinds[(kinds == TEXT) & (said | _among(cells.text, missing_values))] = MISSING
+        matches &= ~_among(cells.text, categories)
+        kinds[(kinds == TEXT) & (matches | _among(cells.text, missing_values))] = MISSING
     return cells
 
 
 def _among(text: pa.Array, values: Sequence[str]) -> np.ndarray:
-    found: np.ndarray = pc.is_in(
-        text, value_set=pa.array(list(values), pa.large_string())
-    ).to_numpy(zero_copy_only=False)
-    return found.copy()
+    mask: np.ndarray = pc.is_in(text, value_set=pa.array(list(values), pa.large_string())).to_numpy(
+        zero_copy_only=False
+    )
+    return mask.copy()
 
 
 def true_or_false(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:

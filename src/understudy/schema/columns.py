@@ -142,8 +142,8 @@ class Column(ABC):
         return code
 
 
-def _are_texts(given: object) -> bool:
-    return isinstance(given, tuple) and all(isinstance(text, str) for text in given)
+def _are_texts(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(text, str) for text in value)
 
 
 def is_integer(text: str) -> bool:
@@ -245,8 +245,8 @@ class Categorical(Column):
         return numbers, np.flatnonzero(looks)[first]
 
     def _codes(self, cells: c.Cells) -> np.ndarray:
-        found = pc.index_in(cells.text, value_set=pa.array(self.categories, pa.large_string()))
-        codes = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        index = pc.index_in(cells.text, value_set=pa.array(self.categories, pa.large_string()))
+        codes = pc.fill_null(index, -1).to_numpy(zero_copy_only=False).astype(np.int64)
         numbers, number_codes = self._by_number
         if len(numbers):
             value, looks = cells.number, cells.kind == c.NUMBER
@@ -260,11 +260,11 @@ class Categorical(Column):
             codes = np.where(looks & (numbers[at] == value), number_codes[at], codes)
         flags = {name.lower(): code for code, name in reversed(list(enumerate(self.categories)))}
         if flags.keys() & {"true", "false"}:
-            flag, said = c.true_or_false(cells.text)
+            flag, readable = c.true_or_false(cells.text)
             flag = np.where(cells.kind == c.FLAG, cells.number, flag)
-            said = (said & (codes < 0)) | (cells.kind == c.FLAG)
+            readable = (readable & (codes < 0)) | (cells.kind == c.FLAG)
             for number, name in ((1.0, "true"), (0.0, "false")):
-                codes[said & (flag == number)] = flags.get(name, -1)
+                codes[readable & (flag == number)] = flags.get(name, -1)
         return codes
 
     def _decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
@@ -293,10 +293,10 @@ class Boolean(Column):
         numeric = np.isin(cells.kind, (c.NUMBER, c.FLAG))
         codes = np.full(len(cells), -1, np.int64)
         for code, texts in ((0, FALSE_TEXTS), (1, TRUE_TEXTS)):
-            said = pc.is_in(low, value_set=pa.array(texts, pa.large_string())).to_numpy(
+            matches = pc.is_in(low, value_set=pa.array(texts, pa.large_string())).to_numpy(
                 zero_copy_only=False
             )
-            codes[said | (numeric & (cells.number == code))] = code
+            codes[matches | (numeric & (cells.number == code))] = code
         # "1.0" is what a column of ones becomes when one of its cells was once missing.
         value, looks = c.numbers_in_text(cells.text)
         codes[looks & (value == 1)], codes[looks & (value == 0)] = 1, 0
@@ -369,12 +369,12 @@ class Binned(Column):
 
     def edge_at(self, position: float) -> int | None:
         """Which edge stands at a position; of several digits, those count that people see."""
-        found = int(np.searchsorted(self._edges, position))
-        if found < len(self.edges) and self.edges[found] == position:
-            return found
+        index = int(np.searchsorted(self._edges, position))
+        if index < len(self.edges) and self.edges[index] == position:
+            return index
         seen = [
             i
-            for i in range(max(found - 2, 0), min(found + 2, len(self.edges)))
+            for i in range(max(index - 2, 0), min(index + 2, len(self.edges)))
             if self._written(self.edges[i]) == self._written(position)
         ]
         return seen[0] if len(seen) == 1 and not self.whole else None
@@ -413,11 +413,11 @@ class Number(Binned):
 
     def _axis(self, cells: c.Cells) -> tuple[np.ndarray, np.ndarray]:
         value, readable = c.numbers_in_text(cells.text)
-        flag, said = c.true_or_false(cells.text)
+        flag, boolean = c.true_or_false(cells.text)
         numeric = np.isin(cells.kind, (c.NUMBER, c.FLAG))
         return (
-            np.where(numeric, cells.number, np.where(said, flag, value)),
-            numeric | readable | said,
+            np.where(numeric, cells.number, np.where(boolean, flag, value)),
+            numeric | readable | boolean,
         )
 
     def _decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
@@ -471,9 +471,9 @@ class Moment(Binned):
         return np.where(typed, cells.moment, value) // self._unit, typed | readable
 
     def _decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
-        drawn = self._draw_integers(codes, rng)
+        values = self._draw_integers(codes, rng)
         return pa.array(
-            drawn.astype("M8[D]") if self.date else drawn.astype("M8[s]").astype("M8[us]")
+            values.astype("M8[D]") if self.date else values.astype("M8[s]").astype("M8[us]")
         )
 
     def _label(self, code: int) -> str:

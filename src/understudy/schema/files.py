@@ -149,11 +149,11 @@ class _Loader(yaml.BaseLoader):
 
 def _read_yaml(text: str, places: Callable[[Mapping[str, bool]], Places]) -> Any:
     """What a YAML text says, unless its aliases, written out, would be a bomb."""
-    found = OLD_BREAKS.search(text)
-    if found:
-        line, column = _position(text, found.start())
+    match = OLD_BREAKS.search(text)
+    if match:
+        line, column = _position(text, match.start())
         words = (
-            f"the character U+{ord(found[0]):04X} ends a line in YAML 1.1 and not in YAML 1.2;"
+            f"the character U+{ord(match[0]):04X} ends a line in YAML 1.1 and not in YAML 1.2;"
             " write it as an escape in double quotes"
         )
         raise Unreadable(words, line, column, unclear=True)
@@ -192,9 +192,9 @@ def _position(text: str, at: int) -> tuple[int, int]:
 
 def _advice(problem: str) -> str:
     for pattern, words in ADVICE:
-        found = re.search(pattern, problem)
-        if found:
-            return words.format(*found.groups())
+        match = re.search(pattern, problem)
+        if match:
+            return words.format(*match.groups())
     return OTHERWISE
 
 
@@ -202,27 +202,27 @@ def _is_scalar(node: yaml.Node) -> bool:
     return isinstance(node, yaml.ScalarNode)
 
 
-def _check_size(node: yaml.Node, most: int, known: dict[int, int | None]) -> int:
+def _check_size(node: yaml.Node, most: int, sizes: dict[int, int | None]) -> int:
     """How many nodes there are once every alias stands for a copy of its own; a bomb, or a node
     inside itself, is refused.
     """
-    if id(node) not in known:
-        known[id(node)] = None  # not yet counted
+    if id(node) not in sizes:
+        sizes[id(node)] = None  # not yet counted
         pieces = (
             [piece for pair in node.value for piece in pair]
             if isinstance(node, yaml.MappingNode)
             else node.value
         )
         total = 1 + sum(
-            _check_size(piece, most, known) for piece in (() if _is_scalar(node) else pieces)
+            _check_size(piece, most, sizes) for piece in (() if _is_scalar(node) else pieces)
         )
         if total > most:
             _stop(f"its aliases repeat more than {MOST_REPEATED:,} pieces", node.start_mark)
-        known[id(node)] = total
-    found = known[id(node)]
-    if found is None:
+        sizes[id(node)] = total
+    size = sizes[id(node)]
+    if size is None:
         _stop("an alias stands inside what it repeats", node.start_mark)
-    return found
+    return size
 
 
 def _built(node: yaml.Node, path: tuple[str, ...], places: Places) -> Any:

@@ -84,7 +84,7 @@ def alike(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
-def nearest(name: object, known: Iterable[str]) -> str | None:
+def nearest(name: object, candidates: Iterable[str]) -> str | None:
     """The known name that somebody may have meant.
 
     Examples:
@@ -93,15 +93,15 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
     """
     if not isinstance(name, str) or not alike(name):
         return None
-    plain = {alike(one): one for one in reversed(list(known))}
-    found = difflib.get_close_matches(alike(name), plain, n=1, cutoff=AS_ALIKE)
-    return plain[found[0]] if found else None
+    plain = {alike(one): one for one in reversed(list(candidates))}
+    matches = difflib.get_close_matches(alike(name), plain, n=1, cutoff=AS_ALIKE)
+    return plain[matches[0]] if matches else None
 
 
-def meant(name: object, known: Iterable[str]) -> str:
+def meant(name: object, candidates: Iterable[str]) -> str:
     """What to ask in a message behind the name, if there is something to ask."""
-    found = nearest(name, known)
-    return f" (did you mean {shown(found)}?)" if found is not None else ""
+    match = nearest(name, candidates)
+    return f" (did you mean {shown(match)}?)" if match is not None else ""
 
 
 @dataclass
@@ -125,10 +125,10 @@ class _Unread:
         listed += (
             f"; and {len(self.keys) - MOST_LISTED:,} more" if len(self.keys) > MOST_LISTED else ""
         )
-        said = "".join(f" Note that {hint}." for hint in self.hints)
+        notes = "".join(f" Note that {hint}." for hint in self.hints)
         return (
-            f"These keys of the schema are not read{'' if said else ', and change nothing'}:"
-            f" {listed}.{said}"
+            f"These keys of the schema are not read{'' if notes else ', and change nothing'}:"
+            f" {listed}.{notes}"
         )
 
 
@@ -175,17 +175,17 @@ def _look(
             or (key == "format" and part[key] in ("default", "any"))
         ):
             continue
-        known = slipped or key in OTHERWISE_READ.get(kind, ())
-        near = None if known else nearest(key, READ[kind])
+        elsewhere = slipped or key in OTHERWISE_READ.get(kind, ())
+        near = None if elsewhere else nearest(key, READ[kind])
         if (
             kind == "understudy"
-            or (kind == "constraints" and not known)
+            or (kind == "constraints" and not elsewhere)
             or (near is not None and near not in part)
         ):
-            known_ones = ", ".join([*READ[kind], *sorted(SAID[kind])])
+            valid_keys = ", ".join([*READ[kind], *sorted(SAID[kind])])
             raise SchemaError(
                 f"The key {shown(key)} of {where} is not known{meant(key, READ[kind])}; known are"
-                f" {known_ones}."
+                f" {valid_keys}."
             )
         unread.add(str(key), where, FOLLOWS.get((str(key), of_type)) or _belongs(str(key), kind))
 

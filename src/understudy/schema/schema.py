@@ -347,12 +347,12 @@ def _from_table_schema(data: Mapping[str, Any]) -> Schema:
         isinstance(f, Mapping) and isinstance(f.get("name"), str) for f in fields
     ):
         raise SchemaError("The schema's fields must be a list of mappings, each with a name.")
-    known = {f["name"] for f in fields}
-    strangers = [name for name in settings if name not in known]
+    names = {f["name"] for f in fields}
+    strangers = [name for name in settings if name not in names]
     if strangers:
         raise SchemaError(
             "The understudy block describes the column"
-            f" {shown(strangers[0])}{meant(strangers[0], known)}, which is not among the fields."
+            f" {shown(strangers[0])}{meant(strangers[0], names)}, which is not among the fields."
         )
     missing_values = data.get("missingValues", [""])
     if not isinstance(missing_values, list) or not all(

@@ -38,8 +38,8 @@ def source_kinds() -> tuple[type[Source], ...]:
     """Every kind of source in this folder; a list that no installed package can add to. Those of
     items come first, because they take their pairs from the others.
     """
-    found = classes_in(room, Source)  # type: ignore[type-abstract]
-    return tuple(sorted(found, key=lambda kind: not kind.holds_items))
+    kinds = classes_in(room, Source)  # type: ignore[type-abstract]
+    return tuple(sorted(kinds, key=lambda kind: not kind.holds_items))
 
 
 def _refusal(table: Any) -> SourceError:

@@ -76,23 +76,23 @@ class Frame:
 
 def is_frame(table: Any) -> bool:
     """Whether a table is on the list."""
-    return _opener(_held(table)) is not None
+    return _opener(_native(table)) is not None
 
 
 def open_frame(table: Any, schema: Schema) -> Frame:
     """A table in memory as a Frame; refuses what is not on the list."""
-    held = _held(table)
-    opener = _opener(held)
+    native = _native(table)
+    opener = _opener(native)
     if opener is None:
-        raise cannot_be_read(held, FRAMES)
-    return opener(held, schema)
+        raise cannot_be_read(native, FRAMES)
+    return opener(native, schema)
 
 
-def _held(table: Any) -> Any:
+def _native(table: Any) -> Any:
     """What a frame of narwhals holds; any other table itself."""
     for holder in imported("narwhals", "DataFrame", "LazyFrame"):
         if isinstance(table, holder):
-            return _held(holder.to_native(table))
+            return _native(holder.to_native(table))
     return table
 
 
@@ -194,9 +194,9 @@ def _letters(values: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------------- pandas
 
 
-def _of_pandas(given: Any, schema: Schema) -> Frame:
+def _of_pandas(table: Any, schema: Schema) -> Frame:
     (whole,) = imported("pandas", "DataFrame")
-    frame = whole(given)  # the columns as pandas keeps them, without what a subclass makes of them
+    frame = whole(table)  # the columns as pandas keeps them, without what a subclass makes of them
     names = [str(name) for name in frame.columns]
     for name, dtype in zip(names, frame.dtypes, strict=True):
         if name in schema.names and not _is_pandas_own(dtype):
@@ -250,9 +250,9 @@ def _without_a_reading(missing: np.ndarray) -> Cells:
 # ---------------------------------------------------------------------- polars
 
 
-def _of_polars(given: Any, schema: Schema) -> Frame:
+def _of_polars(table: Any, schema: Schema) -> Frame:
     (whole,) = imported("polars", "DataFrame")
-    frame = whole(given)
+    frame = whole(table)
     return _eager(
         list(frame.columns), frame.height, lambda place: _polars_cells(frame.to_series(place))
     )
@@ -292,13 +292,13 @@ def _of_lazy_polars(lazy: Any, schema: Schema) -> Frame:
         order = [frame.columns.index(names[place]) for place in places]
         return _of_polars(frame, schema).pull(order)
 
-    if POLARS_GUESSES.search(_told(lambda: verbs.explain(lazy, optimized=False))):
+    if POLARS_GUESSES.search(_metadata(lambda: verbs.explain(lazy, optimized=False))):
         raise SourceError(
             "The LazyFrame reads a file of text, or takes its rows from Python, and the types of"
             " its columns are guessed from the cells; give the CSV file itself, or a table whose"
             " columns were declared with their types."
         )
-    names = list(_told(lambda: verbs.collect_schema(lazy).names()))
+    names = list(_metadata(lambda: verbs.collect_schema(lazy).names()))
     return Frame(names, lambda: int(verbs.collect(verbs.select(lazy, pl.len())).item()), pull)
 
 
@@ -306,7 +306,7 @@ def _of_lazy_polars(lazy: Any, schema: Schema) -> Frame:
 
 
 def _of_relation(relation: Any, schema: Schema) -> Frame:
-    names, types, scans = _told(
+    names, types, scans = _metadata(
         lambda: (
             list(relation.columns),
             [kind.id for kind in relation.types],
@@ -349,7 +349,7 @@ def _selected(name: str, kind: str) -> str:
     return quoted if kind in FITTING else f"CAST({quoted} AS VARCHAR)"
 
 
-def _told(ask: Callable[[], Any]) -> Any:
+def _metadata(ask: Callable[[], Any]) -> Any:
     """What a lazy table says of its columns without being run; whatever goes wrong becomes one
     fixed sentence.
     """

@@ -35,8 +35,8 @@ def check_header(schema: Schema, names: Sequence[str], *, advice: str) -> str:
     """Raise SourceError, with the source's advice, unless a table with these columns has the
     schema's, each once; which further ones nobody reads, in a sentence.
     """
-    known = set(names)
-    absent = [name for name in schema.names if name not in known]
+    distinct = set(names)
+    absent = [name for name in schema.names if name not in distinct]
     if absent:
         near = _meant(absent[0], schema, names)
         if near is not None:
@@ -53,9 +53,9 @@ def check_header(schema: Schema, names: Sequence[str], *, advice: str) -> str:
         raise SourceError(
             f"The table has two columns named {twice[0]!r}; column names must differ."
         )
-    if len(known) < len(names):
+    if len(distinct) < len(names):
         raise SourceError("The table has two columns of one name; column names must differ.")
-    return _ignored(schema, names) if len(known) > len(schema) else ""
+    return _ignored(schema, names) if len(distinct) > len(schema) else ""
 
 
 def _meant(absent: str, schema: Schema, names: Sequence[str]) -> str | None:
@@ -90,8 +90,8 @@ def _words_there(schema: Schema, names: Sequence[str], *, lacking: int) -> int:
     names are not.
     """
     there = set(map(alike, names))
-    found = {name for name in schema.names if alike(name) in there}
-    return len(found & _words(schema)) if len(found) >= len(schema) - lacking else 0
+    present = {name for name in schema.names if alike(name) in there}
+    return len(present & _words(schema)) if len(present) >= len(schema) - lacking else 0
 
 
 def _words(schema: Schema) -> set[str]:

@@ -72,9 +72,9 @@ class ItemSource(Source):
     @classmethod
     def from_pairs(cls, pairs: CellSource, schema: Schema) -> ItemSource:
         """Pairs that another source holds in the two columns of :func:`pair_schema`."""
-        made = cls(schema, lambda items: _read_pairs(pairs, items), pairs)
-        made.unread = pairs.unread
-        return made
+        source = cls(schema, lambda items: _read_pairs(pairs, items), pairs)
+        source.unread = pairs.unread
+        return source
 
     @classmethod
     def from_matrix(cls, matrix: Any, schema: Schema) -> ItemSource:
@@ -167,18 +167,18 @@ def _read_pairs(pairs: CellSource, items: ItemColumns) -> Postings:
     rows, wanted = [], []
     for person_cells, item in pairs._cells((0, 1)):
         row = c.mark_missing(person_cells, ("",), ())
-        kept = np.flatnonzero(np.isin(row.kind, (c.TEXT, c.NUMBER, c.FLAG, c.MOMENT)))
-        rows.append(row.take(kept))
-        wanted.append(items.listing.encode(item)[kept])
-    who, people = _people(c.Cells.joined(rows))
+        valid = np.flatnonzero(np.isin(row.kind, (c.TEXT, c.NUMBER, c.FLAG, c.MOMENT)))
+        rows.append(row.take(valid))
+        wanted.append(items.listing.encode(item)[valid])
+    who, n = _row_numbers(c.Cells.joined(rows))
     named = np.concatenate([np.zeros(0, np.int32), *wanted])
     listed = named < len(items)  # somebody with no listed item is still a row
-    return Postings.of_pairs(who[listed], named[listed], (people, len(items)))
+    return Postings.of_pairs(who[listed], named[listed], (n, len(items)))
 
 
-def _people(rows: c.Cells) -> tuple[np.ndarray, int]:
+def _row_numbers(rows: c.Cells) -> tuple[np.ndarray, int]:
     """(the row of each pair, how many rows): cells of different kinds name different people."""
-    who, people = np.empty(len(rows), np.int64), 0
+    who, n = np.empty(len(rows), np.int64), 0
     keys = {
         c.TEXT: [rows.text],
         c.NUMBER: [_bits(rows.number), _bits(rows.rest)],
@@ -187,10 +187,10 @@ def _people(rows: c.Cells) -> tuple[np.ndarray, int]:
     }
     for kind, parts in keys.items():
         these = rows.kind == kind
-        named, found = _distinct([part.filter(pa.array(these)) for part in parts])
-        who[these] = named + people
-        people += found
-    return who, people
+        named, count = _distinct([part.filter(pa.array(these)) for part in parts])
+        who[these] = named + n
+        n += count
+    return who, n
 
 
 def _bits(numbers: np.ndarray) -> pa.Array:
@@ -199,12 +199,12 @@ def _bits(numbers: np.ndarray) -> pa.Array:
 
 def _distinct(parts: list[pa.Array]) -> tuple[np.ndarray, int]:
     """(a number for each key, how many different ones); a key may have several parts."""
-    named, found = _numbered(parts[0])
+    named, total = _numbered(parts[0])
     for part in parts[1:]:
         other, count = _numbered(part)
         if count > 1:  # numbered anew, so that a number is never larger than there are keys
-            named, found = _numbered(pa.array(named * count + other))
-    return named, found
+            named, total = _numbered(pa.array(named * count + other))
+    return named, total
 
 
 def _numbered(keys: pa.Array) -> tuple[np.ndarray, int]:

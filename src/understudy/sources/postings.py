@@ -47,11 +47,11 @@ class Postings:
         bits = np.zeros((int(common.sum()), -(-n // WORD_BITS)), np.uint64)
         edges = np.concatenate([[0], np.cumsum(having)])
         _fill(bits, places, edges, who)
-        kept = np.repeat(~common, having)
+        rare = np.repeat(~common, having)
         return cls(
             n,
             np.concatenate([[0], np.cumsum(np.where(common, 0, having))]),
-            who[kept],
+            who[rare],
             places,
             bits,
         )

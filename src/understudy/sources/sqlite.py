@@ -73,23 +73,23 @@ class SQLiteSource(FileSource):
                 f"{file!r} is an SQLite file; say which of its tables is meant, as in"
                 f" {file + BETWEEN + 'patients'!r}."
             )
-        found = None
+        columns = None
         with contextlib.suppress(*BROKEN), _opened(file) as connection:
-            found = _columns(connection, self._table)
-        if found is None:
+            columns = _columns(connection, self._table)
+        if columns is None:
             raise SourceError(f"{file!r} is not a readable SQLite file.")
-        if not found:
+        if not columns:
             raise SourceError(
                 f"{file!r} has no ordinary table {shown(self._table)}; names match letter by"
                 " letter, and neither views nor virtual tables are read."
             )
-        for name, hidden in found:
+        for name, hidden in columns:
             if hidden == GENERATED and name in self._wanted:
                 raise SourceError(
                     f"The column {name!r} is computed when it is read, and what computes it may"
                     " stop at a cell; store it (GENERATED ALWAYS AS ... STORED) or leave it out."
                 )
-        return [name for name, _ in found]
+        return [name for name, _ in columns]
 
     def _batches(self, file: str, places: list[int]) -> Iterator[list[Any]]:
         names = [self._headers[0][place] for place in places]
@@ -145,8 +145,8 @@ def _columns(connection: sqlite3.Connection, table: str) -> list[tuple[str, int]
     )
     if connection.execute(ordinary, [table]).fetchone()[0] != 1:
         return []
-    found = connection.execute(f"PRAGMA main.table_xinfo({_quoted(table)})").fetchall()
-    return [(str(row[1]), int(row[6])) for row in found]
+    rows = connection.execute(f"PRAGMA main.table_xinfo({_quoted(table)})").fetchall()
+    return [(str(row[1]), int(row[6])) for row in rows]
 
 
 def _cell(name: str) -> str:
