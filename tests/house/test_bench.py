@@ -19,11 +19,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import understudy as us
 from bench import __main__ as command
-from bench import figures, grid, report, results, sticks, tables
+from bench import figures, grid, report, results, shapes, sticks, tables
 from bench.clock import clock, in_a_child, peak_gigabytes
+from bench.coded import Coded
 from bench.grid import Grid, Line, Panel, Point, Suite, View
-from bench.tables import Coded
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITES = grid.suites()
@@ -158,7 +159,24 @@ def test_structure_agrees_with_the_shared_stick() -> None:
     made.codes[:, 4] = 1
     for ordered in (list(real.domain), ["c1", "c3"], []):
         expected = theirs.structure(frame(real), frame(made), real.domain, ordered)
-        assert sticks.structure(real, made, ordered) == pytest.approx(expected)
+        found = sticks.structure(real, made, ordered)
+        assert {name: found[name] for name in expected} == pytest.approx(expected)
+
+
+def test_marginals_with_few_cells_and_with_many_are_measured_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, made = table(300, 9), table(200, 10)
+    work = [("c0",), ("c1", "c3"), ("c2", "c0", "c3")]
+    dense = sticks.cells(real, made, work)
+    monkeypatch.setattr(sticks, "DENSE", 0)
+    assert sticks.cells(real, made, work) == pytest.approx(dense)
+    pairs = sticks.structure(real, made, [])
+    halves = [
+        np.abs(sticks.gap(real, made, pair)).sum() / 2
+        for pair in itertools.combinations(real.domain, 2)
+    ]
+    assert pairs["tv_mean"] == pytest.approx(np.mean(halves))
 
 
 def test_a_workload_that_is_none_is_refused_in_a_sentence() -> None:
@@ -191,6 +209,99 @@ def test_an_invented_table_is_the_same_each_time_and_within_its_domain() -> None
     ).all()
     assert (one.codes != tables.load("invented:300x15@8").codes).any()
     assert one.like(one.table).codes.tolist() == one.codes.tolist()
+
+
+def test_which_columns_are_ordered_goes_with_a_table() -> None:
+    four = tables.load("invented-four")
+    assert four.ordered == ("count", "decile", "quarter") and len(four) == 40_000
+    assert four.domain == {"count": 200, "decile": 10, "quarter": 60, "chance": 12}
+    assert four.of(["chance", "decile"]).ordered == ("decile",)
+    assert four.rows(np.arange(3)).ordered == tables.twice(four).ordered[:3] == four.ordered
+    released = four.like(four.table.slice(0, 5))
+    assert released.ordered == four.ordered and (released.codes == four.codes[:5]).all()
+
+
+def test_a_schema_is_told_of_the_order_where_a_build_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = []
+
+    def ordered_too(domain: dict[str, int], *, ordered: list[str]) -> str:
+        told.append((domain, ordered))
+        return "a schema"
+
+    def domain_only(domain: dict[str, int]) -> str:
+        told.append((domain, None))
+        return "a schema"
+
+    for build in (ordered_too, domain_only):
+        monkeypatch.setattr(us.Schema, "from_domain", build)
+        assert Coded(np.zeros((1, 2)), {"a": 3, "b": 4}, ("b",)).schema == "a schema"
+    assert told == [({"a": 3, "b": 4}, ["b"]), ({"a": 3, "b": 4}, None)]
+
+
+@pytest.mark.parametrize(
+    "name", ["invented-four", "near-functional", "unseen-payroll", "unseen-clinic"]
+)
+def test_invented_people_depend_on_each_other_and_fit_their_domain(name: str) -> None:
+    one = tables.load(name)
+    assert (one.codes == tables.load(name).codes).all() and one.codes.min() == 0
+    assert (one.codes.max(axis=0) < list(one.domain.values())).all()
+    ranks = np.corrcoef([one.columns[column] for column in one.ordered])
+    assert 0.8 < np.triu(ranks, 1).max() < 1 and tables.lacks(name) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"), list(itertools.product(shapes.KINDS, ["binary", "few", "mixed", "long"]))
+)
+def test_a_shape_has_what_its_name_says(kind: str, size: str) -> None:
+    name = f"shape:{kind}:900x7:{size}@3"
+    one = tables.load(name)
+    assert one.codes.shape == (900, 7) and (one.codes == tables.load(name).codes).all()
+    assert one.codes.min() >= 0 and (one.codes.max(axis=0) < list(one.domain.values())).all()
+    largest = {"binary": 2, "few": 10, "mixed": 100, "long": 5_000}[size]
+    assert max(one.domain.values()) <= largest and min(one.domain.values()) >= 2
+    assert (one.codes != tables.load(name.replace("@3", "@4")).codes).any()
+    assert bool(one.ordered) == (kind not in ("classes", "tree"))
+
+
+def test_shapes_depend_as_they_say() -> None:
+    def gain(name: str, a: str, b: str) -> float:
+        """Total variation between a pair and its columns multiplied."""
+        shares = sticks.pair(tables.load(name), a, b)
+        return float(np.abs(shares - np.outer(shares.sum(1), shares.sum(0))).sum() / 2)
+
+    assert gain("shape:alone:20000x5:few@0", "c0", "c1") < 0.03
+    assert gain("shape:functional:20000x5:mixed@0", "c0", "c1") > 0.3
+    assert gain("shape:factor:20000x9:mixed@0", "c0", "c8") > 0.1
+    near, far = (gain("shape:chain:20000x12:mixed@1", "c0", other) for other in ("c1", "c11"))
+    assert near > 2 * far
+    for wrong in ("shape:nobody:9x2:few@0", "shape:chain:9x2:@0"):
+        with pytest.raises(ValueError, match="is not a shape such as"):
+            tables.load(wrong)
+    with pytest.raises(ValueError, match="'huge' is not one of"):
+        tables.load("shape:chain:9x2:huge@0")
+
+
+@pytest.mark.skipif(
+    tables.lacks("diabetes") is not None, reason="the comparison data is not beside this checkout"
+)
+def test_diabetes_is_read_through_its_schema_and_read_back() -> None:
+    one = tables.load("diabetes")
+    assert one.codes.shape == (101_766, 45) and one.schema.shape == tuple(one.domain.values())
+    assert "num_medications" in one.ordered and not {"age", "race"} & set(one.ordered)
+    few = one.schema.decode(one.codes[:200], np.random.default_rng(0))
+    assert (one.like(few).codes == one.codes[:200]).all()
+
+
+@pytest.mark.skipif(
+    tables.lacks("adult") is not None, reason="the comparison data is not beside this checkout"
+)
+def test_adult_has_six_ordered_columns_and_four_fifths_of_it_are_always_the_same() -> None:
+    whole, some = tables.load("adult"), tables.load("adult-4/5")
+    assert len(whole.ordered) == 6 and set(whole.ordered) <= whole.domain.keys()
+    assert len(some) == 39_073 and some.ordered == whole.ordered
+    assert (some.codes == tables.load("adult-4/5").codes).all()
 
 
 # ---------------------------------------------------------------------- grids
