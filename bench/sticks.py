@@ -131,6 +131,29 @@ def group_means(real: np.ndarray, made: np.ndarray) -> np.ndarray:
     return np.abs((real @ value)[large] / groups[large] - (made @ value)[large] / found[large])
 
 
+def rates(real: Coded, made: Coded, label: str, groups: Names) -> Line:
+    """Errors of the share with a label's code 1, in every large group of rows.
+
+    ``rate_kept`` is the slope of released shares on true ones, large groups counting more: below
+    1, groups were made more alike than they are.
+    """
+    true, found = (
+        _shares(table, (*groups, label)).reshape(-1, table.domain[label]) for table in (real, made)
+    )
+    large = true.sum(1) >= GROUP
+    size = true.sum(1)[large]
+    ours = true[large, 1] / size
+    theirs = found[large, 1] / np.maximum(found.sum(1)[large], 1e-12)
+    apart = ours - size @ ours / size.sum()
+    off = np.abs(ours - theirs)
+    return {
+        "groups": int(large.sum()),
+        "rate_largest": float(off.max()),
+        "rate_mean": float(off.mean()),
+        "rate_kept": float((size * apart) @ theirs / ((size * apart) @ ours)),
+    }
+
+
 def structure(real: Coded, made: Coded, ordered: Sequence[str]) -> Line:
     """Errors over all columns and pairs, or over those ordered ones that have three codes or more."""
     ranked = {name for name in ordered if real.domain[name] > 2}
