@@ -21,10 +21,11 @@ import pytest
 
 import understudy as us
 from bench import __main__ as command
-from bench import figures, grid, report, results, shapes, sticks, tables
+from bench import compare, figures, grid, report, results, shapes, sticks, tables
+from bench.builds import Build
 from bench.clock import clock, in_a_child, peak_gigabytes
 from bench.coded import Coded
-from bench.grid import Grid, Line, Panel, Point, Suite, View
+from bench.grid import Behind, Grid, Line, Panel, Point, Suite, View
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITES = grid.suites()
@@ -182,6 +183,25 @@ def test_marginals_with_few_cells_and_with_many_are_measured_alike(
 def test_a_workload_that_is_none_is_refused_in_a_sentence() -> None:
     with pytest.raises(ValueError, match="'3way' is not a workload such as"):
         sticks.marginals(table(5, 0), "3way")
+
+
+def test_rates_in_groups_are_those_of_brute_force() -> None:
+    real, made = table(900, 11), table(800, 12)
+    real.codes[:, 2] = real.codes[:, 0] == 2
+    off, true, size = [], [], []
+    for a, b in itertools.product(range(3), range(4)):
+        inside = [(one.codes[:, 0] == a) & (one.codes[:, 1] == b) for one in (real, made)]
+        shares = [one.codes[some, 2].mean() for one, some in zip((real, made), inside, strict=True)]
+        off.append(abs(shares[0] - shares[1]))
+        true.append(shares)
+        size.append(inside[0].sum())
+    found = sticks.rates(real, made, "c2", ("c0", "c1"))
+    assert found["groups"] == 12 and found["rate_largest"] == pytest.approx(max(off))
+    assert found["rate_mean"] == pytest.approx(np.mean(off))
+    slope = np.polyfit(*np.array(true).T, deg=1, w=np.sqrt(size))[0]
+    assert found["rate_kept"] == pytest.approx(slope)
+    same = sticks.rates(real, real, "c2", ("c0", "c1"))
+    assert same["rate_largest"] == 0 and same["rate_kept"] == pytest.approx(1)
 
 
 # ---------------------------------------------------------------------- tables
@@ -355,6 +375,21 @@ def test_options_of_run_change_the_axes_that_a_grid_has_and_no_others() -> None:
     assert len(list(changed.points())) == 4
 
 
+def test_builds_take_turns_seed_by_seed(tmp_path: Path) -> None:
+    asked = command.arguments(
+        ["run", "modes", "--only", "kdd99", "auto", "--seeds", "2", "--against", f"before={ROOT}"]
+    )
+    (other,) = asked.against
+    assert other.sources == ROOT / "src" == Build.of(f"x={ROOT / 'src'}").sources
+    found = command.points(SUITES["modes"], asked)
+    turns = [(0, ""), (0, other.label), (1, ""), (1, other.label)]
+    assert [(point.seed, point.build) for point in found] == turns
+    assert other.label.startswith("before") and f"build {other.label}" in found[1].words
+    for wrong in ("before", f"before={tmp_path}"):
+        with pytest.raises(SystemExit):
+            command.arguments(["run", "modes", "--against", wrong])
+
+
 def test_only_takes_the_points_that_have_every_word() -> None:
     asked = command.arguments(
         ["run", "accuracy", "--only", "adult", "2-WAY", "--epsilon", "1", "--seeds", "1"]
@@ -526,6 +561,18 @@ def test_a_measurement_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None
     )
 
 
+def test_a_measurement_by_another_build_imports_that_one(tmp_path: Path) -> None:
+    asked = command.arguments(["run", "noise", "--only", "understudy", "84.3"])
+    (point,) = command.points(SUITES["noise"], asked)
+    other = tmp_path / "src" / "understudy"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text("raise SystemExit('this is the other build')")
+    (line,) = in_a_child("noise", point, tmp_path, other.parent)
+    assert "this is the other build" in str(line["failure"])
+    (line,) = in_a_child("noise", point, tmp_path, tmp_path)  # the package is not there
+    assert "not imported from the build" in str(line["failure"])
+
+
 def test_a_run_from_the_command_leaves_out_what_is_not_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -600,6 +647,41 @@ def test_a_report_has_means_failures_and_ratios(
     )
     report.show(CANNED, rows)
     assert "[fem]" in capsys.readouterr().out
+
+
+def test_a_report_of_two_builds_has_ratios_with_their_scatter(tmp_path: Path) -> None:
+    session = results.Session(tmp_path, "canned", "one")
+    for seed, (build, scale) in itertools.product(range(3), (("", 1), ("before 1", 2))):
+        point = Point(mechanism="arp", epsilon=1.0, seed=seed, build=build)
+        session.add(point, [{"cpu": 4.0 / scale, "max": scale * (0.1 + seed / 50)}])
+    rows = report.of_run(results.read(tmp_path, "canned"))
+    heads, cells = report.lines(CANNED.views[0], rows)
+    assert heads == ["epsilon", "mechanism", "build", "runs", "largest", "CPU s"]
+    assert cells[0] == ["1", "arp", "this", "3", "0.120", "4.0"]
+    assert cells[1] == ["1", "arp", "before 1", "3", "0.240", "2.0"]
+    # each mean is known to 0.02 / 0.12 / sqrt(3)
+    assert cells[2] == ["1", "arp", "this / before 1", "", "0.50 ±0.07", "2.00 ±0.00"]
+    assert compare.ratio([1.0], [2.0, 3.0]) == "0.40"
+    assert compare.ratio([], [1.0]) == compare.ratio([1.0], [0.0]) == ""
+
+
+def behind(**errors: list[float]) -> list[list[str]]:
+    view = Behind(title="behind", by=("epsilon",), errors={"max": ".2f"})
+    rows = [
+        {"epsilon": 1.0, "mechanism": name, "max": error}
+        for name, several in errors.items()
+        for error in several
+    ]
+    return compare.behind(view, rows)[1]
+
+
+def test_those_ahead_are_listed_only_beyond_scatter() -> None:
+    assert behind(auto=[1.0, 1.1, 1.2], matrix=[1.0, 1.1, 1.0]) == []
+    (line,) = behind(auto=[1.4, 1.5, 1.6], matrix=[1.0, 1.1, 1.0], gaussian=[1.4, 1.6, 1.5])
+    assert line[:6] == ["1", "max", "1.50", "matrix", "1.03", "1.45"]
+    # Of what was measured once, a sixth is chance: two standard errors of a difference are 0.47.
+    assert behind(auto=[1.4], matrix=[1.0]) == [] and len(behind(auto=[1.5], matrix=[1.0])) == 1
+    assert behind(auto=[2.0], nobody=[0.0]) == behind(matrix=[1.0]) == []
 
 
 def test_a_figure_is_drawn_and_is_the_same_twice(tmp_path: Path) -> None:
