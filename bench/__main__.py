@@ -8,10 +8,12 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench import grid, results, tables
+from bench.builds import Build
 from bench.clock import in_a_child
 from bench.grid import Line, Point, Suite
 
@@ -70,6 +72,14 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         metavar="NAME=VALUE",
         help="settings of a suite, by name",
     )
+    run.add_argument(
+        "--against",
+        nargs="+",
+        type=Build.of,
+        default=[],
+        metavar="NAME=FOLDER",
+        help="other checkouts, measured in turn with this one; the report has ratios",
+    )
     run.add_argument("--limit", type=int, help="CPU seconds allowed to each measurement")
     run.add_argument(
         "--run",
@@ -101,7 +111,8 @@ def points(suite: Suite, asked: argparse.Namespace) -> list[Point]:
     """Of the grid as it was asked for; every --only must be met."""
     axes = ("workload", "mechanism", "epsilon", "relation", "seeds", "limit")
     changes = {name: getattr(asked, name) for name in axes}
-    grids = [one.asked(changes, dict(asked.set)) for one in suite.grids]
+    builds = ["", *(build.label for build in asked.against)]
+    grids = [replace(one.asked(changes, dict(asked.set)), builds=builds) for one in suite.grids]
     every = {point.key: point for one in grids for point in one.points()}
     return [point for point in every.values() if all(point.matches(word) for word in asked.only)]
 
@@ -137,10 +148,15 @@ def run(asked: argparse.Namespace) -> None:
     here = [point for point in every if not tables.lacks(point.data)]
     session = results.Session(asked.out, suite.name, asked.run or results.this_run())
     print(f"run {session.run}: {len(here)} measurements asked for", flush=True)
+    others = {build.label: build for build in asked.against}
     with tempfile.TemporaryDirectory() as folder:
 
         def measure(point: Point) -> list[Line]:
-            return in_a_child(suite.name, point, Path(folder))
+            if point.build not in others:
+                return in_a_child(suite.name, point, Path(folder))
+            build = others[point.build]
+            lines = in_a_child(suite.name, point, Path(folder), build.sources)
+            return [{**line, "commit": build.commit} for line in lines]
 
         try:
             count = results.go_on(session, here, measure, again=asked.again, retry=asked.retry)

@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
+import understudy
 from bench.clock import clock
 from bench.grid import Point, suite
 
@@ -15,6 +16,9 @@ from bench.grid import Point, suite
 def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # and with it what it has started
     job = json.loads(Path(sys.argv[1]).read_text())
+    came = Path(understudy.__file__)
+    if job["sources"] is not None and not came.is_relative_to(job["sources"]):
+        sys.exit("the package was not imported from the build that was asked for")
     point = Point(**job["point"])
     # The hard limit is later, so that the first one can be told from a kill by somebody else.
     resource.setrlimit(resource.RLIMIT_CPU, (point.limit, point.limit + 5))

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,8 +69,10 @@ def clock() -> Iterator[Spent]:
     spent.peak = peak_gigabytes()
 
 
-def clocked(command: list[str], log: Path, wall: float) -> tuple[int | None, Any]:
-    """Run a command in a process group of its own.
+def clocked(
+    command: list[str], log: Path, wall: float, more: Mapping[str, str] | None = None
+) -> tuple[int | None, Any]:
+    """Run a command in a process group of its own, with some variables more.
 
     Returns its exit status, None if it had to be killed, and its resource usage.
     """
@@ -79,7 +81,7 @@ def clocked(command: list[str], log: Path, wall: float) -> tuple[int | None, Any
             command,
             stdout=out,
             stderr=out,
-            env={**os.environ, **ONE_THREAD},
+            env={**os.environ, **ONE_THREAD, **(more or {})},
             start_new_session=True,
         )
     deadline, killed = time.monotonic() + wall, False
@@ -112,15 +114,22 @@ def failure(code: int | None, cpu: float, limit: int, log: Path) -> str:
     return f"stopped with status {code}: {output[-1][:MOST_SAID]}"
 
 
-def in_a_child(suite: str, point: Point, folder: Path) -> list[Line]:
-    """Measure one point in a process of its own; a failure is a line too."""
-    asked, answer, log = (folder / name for name in ("job.json", "found.json", "log"))
-    answer.unlink(missing_ok=True)
-    job = {"suite": suite, "point": {**point.plain, "limit": point.limit}, "found": str(answer)}
-    asked.write_text(json.dumps(job))
+def in_a_child(suite: str, point: Point, folder: Path, sources: Path | None = None) -> list[Line]:
+    """Measure one point in a process of its own; a failure is a line too.
+
+    With ``sources``, the package is imported from there; the bench stays this one.
+    """
+    asked, found, log = (folder / name for name in ("job.json", "found.json", "log"))
+    found.unlink(missing_ok=True)
+    job = {"suite": suite, "point": {**point.plain, "limit": point.limit}, "found": str(found)}
+    asked.write_text(json.dumps(job | {"sources": str(sources) if sources else None}))
+    known = filter(None, [str(sources or ""), os.environ.get("PYTHONPATH")])
     start = time.monotonic()
     code, usage = clocked(
-        [sys.executable, "-m", "bench.child", str(asked)], log, WALL * point.limit
+        [sys.executable, "-m", "bench.child", str(asked)],
+        log,
+        WALL * point.limit,
+        {"PYTHONPATH": os.pathsep.join(known)},
     )
     if code == 0:
         lines: list[Line] = json.loads(answer.read_text())

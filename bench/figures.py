@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.compare import grouped, mean, plainly
 from bench.grid import Panel, Suite
-from bench.report import HEADS, grouped, mean, plainly
+from bench.report import HEADS
 from bench.results import Row
 
 DASHES = ("-", "--", ":", "-.")
@@ -131,7 +132,8 @@ def draw(suite: Suite, rows: Sequence[Row], folder: Path) -> Path:
     matplotlib()
     import matplotlib.pyplot as plt
 
-    rows = [{**row, "place": place(row)} for row in rows]
+    # A figure is of this build; a report has the others beside it.
+    rows = [{**row, "place": place(row)} for row in rows if not row.get("build")]
     panels = [panel for panel in suite.panels if any(has(row, panel) for row in mine(panel, rows))]
     if not panels:
         sys.exit(f"No measurement of {suite.name} has a result; nothing to draw.")

@@ -26,6 +26,7 @@ class Point:
     relation: str = ""
     seed: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
+    build: str = ""  # the name of another source tree that is measured; this one if empty
     # CPU seconds, after which it is stopped; a point stays the same under another limit
     limit: int = 3_600
 
@@ -43,6 +44,7 @@ class Point:
             "relation": self.relation,
             "seed": self.seed,
             "settings": dict(self.settings),
+            "build": self.build,
         }
 
     @property
@@ -57,7 +59,8 @@ class Point:
         ]
         epsilon = "" if self.epsilon is None else f"epsilon {self.epsilon:g}"
         axes = [self.part, self.data, self.workload, self.mechanism, epsilon, self.relation]
-        return ", ".join([*filter(None, axes), *settings, f"seed {self.seed}"])
+        build = [f"build {self.build}"] if self.build else []
+        return ", ".join([*filter(None, axes), *settings, f"seed {self.seed}", *build])
 
     def matches(self, word: str) -> bool:
         """Whether a person who says this word means this point."""
@@ -73,7 +76,8 @@ class Grid:
     """Data sets x workloads x mechanisms x epsilon x relation x settings x seeds, one measure.
 
     An axis that a measurement does not have keeps its one empty value, and no option of ``run``
-    sets it.
+    sets it. Every measurement can be made by several builds. They take turns, seed by seed, so
+    that a machine that becomes busy is as busy for all of them.
     """
 
     measure: Measure
@@ -85,6 +89,7 @@ class Grid:
     relation: Sequence[str] = ("",)
     settings: Sequence[Mapping[str, Any]] = ({},)
     seeds: int = 1
+    builds: Sequence[str] = ("",)
     limit: int = 3_600
 
     def points(self) -> Iterable[Point]:
@@ -97,7 +102,7 @@ class Grid:
             self.mechanism,
         )
         for data, workload, settings, relation, epsilon, mechanism in itertools.product(*axes):
-            for seed in range(self.seeds):
+            for seed, build in itertools.product(range(self.seeds), self.builds):
                 yield Point(
                     part=self.part,
                     data=data,
@@ -107,6 +112,7 @@ class Grid:
                     relation=relation,
                     seed=seed,
                     settings=settings,
+                    build=build,
                     limit=self.limit,
                 )
 
@@ -137,6 +143,18 @@ class View:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Behind:
+    """A table of those places where ours has a larger error than another, by more than scatter."""
+
+    title: str
+    by: Sequence[str]
+    errors: Mapping[str, str]  # measured value: how it is formatted
+    axis: str = "mechanism"
+    ours: str = "auto"
+    part: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Panel:
     """Lines in a figure: y against x, a colour for each value of one column, a dash for each of
     another.
@@ -158,7 +176,7 @@ class Suite:
     """What one file of ``bench/suites`` declares."""
 
     grids: Sequence[Grid]
-    views: Sequence[View]
+    views: Sequence[View | Behind]
     panels: Sequence[Panel] = ()
     across: int = 2  # panels beside each other
     note: str = ""

@@ -12,8 +12,9 @@ import numpy as np
 import understudy as us
 from bench import sticks
 from bench.clock import Spent, clock
+from bench.coded import Coded
 from bench.grid import Line, Point
-from bench.tables import Coded, invented, load
+from bench.tables import invented, load
 
 
 def mechanism_of(text: str) -> tuple[str, dict[str, Any]]:
@@ -75,9 +76,8 @@ def by_cells(real: Coded, synthetic: Coded, point: Point) -> Line:
     return sticks.cells(real, synthetic, sticks.marginals(real, point.workload))
 
 
-def by_structure(real: Coded, synthetic: Coded, point: Point) -> Line:
-    """Of coded tables nobody says which columns are ordered, so all of them are taken to be."""
-    return sticks.structure(real, synthetic, list(real.domain))
+def by_structure(real: Coded, made: Coded, point: Point) -> Line:
+    return sticks.structure(real, made, real.ordered)
 
 
 def released(*rods: Stick) -> Callable[[Point], list[Line]]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
-from statistics import fmean
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.grid import Suite, View
+from bench.compare import against, behind, builds, grouped, mean, named, of_part, plainly, said
+from bench.grid import Behind, Suite, View
 from bench.results import Row
 
-THOUSANDS = 10_000  # from here on, whole numbers have commas
 WIDTH = 160  # of a table that goes to a file
 COST = {"cpu": ".1f", "peak": ".2f"}
 HEADS = {"cpu": "CPU s", "peak": "peak GB", "wall": "wall s", "max": "largest"}
@@ -30,63 +29,42 @@ def of_run(rows: Sequence[Row], run: str | None = None) -> list[Row]:
     return [row for row in mine if row["file"] == last[row["key"]]]
 
 
-def grouped(rows: Sequence[Row], by: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row.get(name) for name in by), []).append(row)
-    return groups
-
-
-def mean(rows: Sequence[Row], name: str) -> Any:
-    """The mean of numbers; of texts the one that all say, or all of them."""
-    values = [row[name] for row in rows if row.get(name) is not None]
-    if not values:
-        return None
-    if any(isinstance(value, str) for value in values):
-        return ", ".join(dict.fromkeys(map(str, values)))
-    return fmean(values)
-
-
-def formatted(value: Any, how: str) -> str:
-    if value is None:
-        return ""
-    return str(value) if isinstance(value, str) or not how else format(value, how)
-
-
-def plainly(value: Any) -> str:
-    """A value of an axis."""
-    if value is None:
-        return ""
-    if isinstance(value, bool | str):
-        return str(value)
-    return f"{value:,.0f}" if abs(value) >= THOUSANDS and value == int(value) else f"{value:g}"
-
-
 def lines(view: View, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     """Heads and cells of one table."""
-    mine = [row for row in rows if view.part is None or row.get("part") == view.part]
+    mine = of_part(rows, view.part)
     shows = {**view.shows, **{name: how for name, how in COST.items() if name not in view.shows}}
     shows = {
         name: how for name, how in shows.items() if any(row.get(name) is not None for row in mine)
     }
-    groups = grouped(mine, view.by)
-    ratios = beside(view, groups)
+    others = builds(mine)
+    by = [*view.by, "build"] if others else list(view.by)
+    ratios = beside(view, grouped(mine, by))
     heads = [
-        *view.by,
+        *by,
         "runs",
         *(HEADS.get(name, name.replace("_", " ")) for name in shows),
         *(["x CPU"] if ratios else []),
     ]
     cells = []
-    for key, those in groups.items():
-        good = [row for row in those if not row.get("failure")]
-        runs = str(len(good)) if len(good) == len(those) else f"{len(good)} of {len(those)}"
-        failed = dict.fromkeys(row["failure"] for row in those if row.get("failure"))
-        shown = [formatted(mean(good or those, name), how) for name, how in shows.items()]
-        if failed and not good:
-            shown[0] = "; ".join(failed)
-        cells.append([*map(plainly, key), runs, *shown, *([ratios.get(key, "")] if ratios else [])])
+    for place, here in grouped(mine, view.by).items():
+        for key, those in grouped(here, by).items():
+            shown = shown_of(those, shows)
+            cells.append([*named(key, by), *shown, *([ratios.get(key, "")] if ratios else [])])
+        for other in others:
+            line = against(here, other, list(shows))
+            cells.append([*map(plainly, place), *line, *([""] if ratios else [])])
     return heads, cells
+
+
+def shown_of(those: Sequence[Row], shows: Mapping[str, str]) -> list[str]:
+    """How many runs there were, and the mean of all that is shown; or why there is none."""
+    good = [row for row in those if not row.get("failure")]
+    runs = str(len(good)) if len(good) == len(those) else f"{len(good)} of {len(those)}"
+    failed = dict.fromkeys(row["failure"] for row in those if row.get("failure"))
+    shown = [said(mean(good or those, name), how) for name, how in shows.items()]
+    if failed and not good:
+        shown[0] = "; ".join(failed)
+    return [runs, *shown]
 
 
 def beside(view: View, groups: dict[tuple[Any, ...], list[Row]]) -> dict[tuple[Any, ...], str]:
@@ -118,7 +96,8 @@ def origin(rows: Sequence[Row]) -> str:
         f"{last['processor']}, {last['cores']} cores, {last['memory_gb']} GB, {last['system']}"
     )
     load = f"load {seen[0]:g} to {seen[-1]:g}"
-    commit = f"commit {last['commit'] or 'unknown'}"
+    own = [row["commit"] for row in rows if not row.get("build")]
+    commit = f"commit {(own or [last['commit']])[-1] or 'unknown'}"
     return f"{when}; {commit}. {machine}; {load}. Python {last['python']}, {installed}.{several}"
 
 
@@ -130,7 +109,7 @@ def as_markdown(title: str, heads: list[str], cells: list[list[str]]) -> str:
 def show(suite: Suite, rows: Sequence[Row], *, markdown: bool = False) -> None:
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     for view in suite.views:
-        heads, cells = lines(view, rows)
+        heads, cells = behind(view, rows) if isinstance(view, Behind) else lines(view, rows)
         if not cells:
             continue
         if markdown:

@@ -27,20 +27,21 @@ PACKAGES = ("understudy", "numpy", "numba", "pyarrow", "duckdb")
 Row = dict[str, Any]
 
 
-def _output(*command: str) -> str | None:
-    """What a command says, None where it cannot be run."""
+def _said(place: Path, *command: str) -> str | None:
+    """What a command says there, None where it cannot be run."""
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
 
 
-def commit() -> str | None:
-    """The commit of this checkout, with a plus if files in it were changed; None outside git."""
-    head = _output("git", "rev-parse", "--short=12", "HEAD")
-    changed = _output("git", "status", "--porcelain", "--untracked-files=no", "--", "src", "bench")
-    return f"{head}{'+' if changed else ''}" if head else None
+def commit(place: Path = ROOT) -> str | None:
+    """The commit of a checkout, with a plus if files in it were changed; None outside git."""
+    known = _said(place, "git", "rev-parse", "--short=12", "HEAD")
+    changes = ("git", "status", "--porcelain", "--untracked-files=no", "--", "src", "bench")
+    changed = _said(place, *changes)
+    return f"{known}{'+' if changed else ''}" if known else None
 
 
 def _first(place: str, start: str) -> str:

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bench.coded import Coded
 from bench.grid import Line
-from bench.tables import Coded
 
 SPEC = re.compile(r"(\d+)-way(?::(\d+))?(?:@(\d+))?( that fit)?")
 GROUP = 0.01  # a group smaller than this share of the rows has no mean worth comparing
+DENSE = 1 << 22  # cells of a marginal up to which all of them are counted, empty ones too
 Names = tuple[str, ...]
 
 
@@ -49,16 +50,24 @@ def cells_of(table: Coded, columns: Names) -> int:
 
 def _numbered(table: Coded, columns: Names) -> np.ndarray:
     """The cell of each row; whole marginals of up to 2^63 cells."""
-    at = dict(zip(table.domain, table.codes.T, strict=True))
-    cell = np.zeros(len(table), np.int64)
-    for name in columns:
-        cell = cell * table.domain[name] + at[name]
+    cell = table.columns[columns[0]].astype(np.int64)
+    for name in columns[1:]:
+        cell *= table.domain[name]
+        cell += table.columns[name]
     return cell
 
 
-def gap(real: Coded, synthetic: Coded, columns: Names) -> np.ndarray:
+def _shares(table: Coded, columns: Names) -> np.ndarray:
+    """Of the rows, in every cell."""
+    counts = np.bincount(_numbered(table, columns), minlength=cells_of(table, columns))
+    return counts / len(table)
+
+
+def gap(real: Coded, made: Coded, columns: Names) -> np.ndarray:
     """Shares of true rows less those of released ones, in every cell that has any of either."""
-    both = np.concatenate([_numbered(real, columns), _numbered(synthetic, columns)])
+    if cells_of(real, columns) <= DENSE:
+        return _shares(real, columns) - _shares(made, columns)
+    both = np.concatenate([_numbered(real, columns), _numbered(made, columns)])
     occupied, where = np.unique(both, return_inverse=True)
     sides = where.reshape(-1)[: len(real)], where.reshape(-1)[len(real) :]
     true, estimate = (np.bincount(side, minlength=len(occupied)) / len(side) for side in sides)
@@ -101,8 +110,7 @@ def rectangle(gaps: np.ndarray) -> float:
 
 def pair(table: Coded, a: str, b: str) -> np.ndarray:
     """Shares of the rows in the cells of two columns."""
-    counts = np.bincount(_numbered(table, (a, b)), minlength=cells_of(table, (a, b)))
-    return counts.reshape(table.domain[a], table.domain[b]) / len(table)
+    return _shares(table, (a, b)).reshape(table.domain[a], table.domain[b])
 
 
 def correlation(shares: np.ndarray) -> float:
@@ -126,7 +134,30 @@ def group_means(real: np.ndarray, synthetic: np.ndarray) -> np.ndarray:
     )
 
 
-def structure(real: Coded, synthetic: Coded, ordered: Sequence[str]) -> Line:
+def rates(real: Coded, made: Coded, label: str, groups: Names) -> Line:
+    """Errors of the share with a label's code 1, in every large group of rows.
+
+    ``rate_kept`` is the slope of released shares on true ones, large groups counting more: below
+    1, groups were made more alike than they are.
+    """
+    true, found = (
+        _shares(table, (*groups, label)).reshape(-1, table.domain[label]) for table in (real, made)
+    )
+    large = true.sum(1) >= GROUP
+    size = true.sum(1)[large]
+    ours = true[large, 1] / size
+    theirs = found[large, 1] / np.maximum(found.sum(1)[large], 1e-12)
+    apart = ours - size @ ours / size.sum()
+    off = np.abs(ours - theirs)
+    return {
+        "groups": int(large.sum()),
+        "rate_largest": float(off.max()),
+        "rate_mean": float(off.mean()),
+        "rate_kept": float((size * apart) @ theirs / ((size * apart) @ ours)),
+    }
+
+
+def structure(real: Coded, made: Coded, ordered: Sequence[str]) -> Line:
     """Errors over all columns and pairs, or over those ordered ones that have three codes or more."""
     ranked = {name for name in ordered if real.domain[name] > 2}
     tv, rectangles, off, means = [], [0.0], [], [np.zeros(0)]
@@ -139,21 +170,15 @@ def structure(real: Coded, synthetic: Coded, ordered: Sequence[str]) -> Line:
         means += [group_means(t.T, s.T)] if a in ranked else []
         means += [group_means(t, s)] if b in ranked else []
     every = np.concatenate(means)
-    singles = [
-        np.bincount(x, minlength=size) / len(x) - np.bincount(y, minlength=size) / len(y)
-        for x, y, size in _columns(real, synthetic)
-    ]
+    singles = [_shares(real, (name,)) - _shares(made, (name,)) for name in real.domain]
     return {
         "interval": max(interval(one) for one in singles),
         "rectangle": max(rectangles),
         "tv_median": float(np.median(tv)),
+        "tv_mean": float(np.mean(tv)),
         "tv_largest": max(tv),
         "correlation_largest": max(off, default=0.0),
         "correlation_mean": float(np.mean(off)) if off else 0.0,
         "group_mean_largest": float(every.max(initial=0.0)),
         "group_mean_mean": float(every.mean()) if len(every) else 0.0,
     }
-
-
-def _columns(real: Coded, synthetic: Coded) -> zip[tuple[np.ndarray, np.ndarray, int]]:
-    return zip(real.codes.T, synthetic.codes.T, real.domain.values(), strict=True)

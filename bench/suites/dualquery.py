@@ -20,10 +20,11 @@ import numpy as np
 
 import understudy as us
 from bench.clock import clock
+from bench.coded import Coded
 from bench.grid import Grid, Line, Point, Suite, View
 from bench.playing import play_at
 from bench.releases import exact, warm_up
-from bench.tables import Coded, load
+from bench.tables import load
 from understudy.mechanisms.base import Mechanism
 from understudy.mechanisms.papers.dqrs import DQRS
 from understudy.mechanisms.papers.dualquery import DualQuery, squares

@@ -19,6 +19,7 @@ from bench import tables
 from bench.clock import GIGABYTE, WALL, clocked, failure, peak_gigabytes
 from bench.grid import Grid, Line, Point, Suite, View
 from bench.releases import warm_up
+from bench.shapes import MIXED
 
 # The peak of the release alone: what the system says of a child begins with what its parent had
 # when it was made.
@@ -33,7 +34,7 @@ main()
 
 def written(point: Point, folder: Path) -> tuple[Path, us.Schema]:
     """The table as a file, and its schema."""
-    if point.data in ("adult", "loans", "hospital"):
+    if point.data in ("adult", "loans", "diabetes"):
         file, schema = tables.paths(point.data)
         return file, us.Schema.load(schema)
     sizes = point["sizes"]
@@ -107,10 +108,10 @@ SUITE = Suite(
         job("binary", "invented", 50_000, sizes=[2] * 60),
         job("long columns", "invented", 200_000, sizes=[2, 5, 1_000, 300, 12]),
         job("a million", "invented", 1_000_000, sizes=EIGHT),
-        job("hospital", "hospital", 101_766),
+        job("hospital", "diabetes", 101_766),
         job("loans triples", "loans", LOANS, workload="3-way:64@0"),
         job("ten million", "invented", 10_000_000, sizes=EIGHT),
-        job("mixed triples", "invented", 300_000, sizes=tables.MIXED, workload="3-way:64@1"),
+        job("mixed triples", "invented", 300_000, sizes=MIXED, workload="3-way:64@1"),
         job(
             "hundred columns",
             "invented",
@@ -118,7 +119,7 @@ SUITE = Suite(
             sizes=[2 + i % 9 for i in range(100)],
             epsilon=0.3,
         ),
-        job("mixed, matrix", "invented", 100_000, sizes=tables.MIXED, mechanism="matrix"),
+        job("mixed, matrix", "invented", 100_000, sizes=MIXED, mechanism="matrix"),
         job(
             "few rows, gaussian",
             "invented",
@@ -130,7 +131,7 @@ SUITE = Suite(
         job("survey", "invented", 4_000, "unseen", [2] * 16, "3-way:64@3", 0.5),
         job("three million", "invented", 3_000_000, "unseen", [50, 7, 12, 3], "3-way"),
         job("forty columns", "invented", 150_000, "unseen", [2 + i % 11 for i in range(40)]),
-        job("triples in rounds", "invented", 80_000, "unseen", tables.MIXED, "3-way:200@4", 0.2),
+        job("triples in rounds", "invented", 80_000, "unseen", MIXED, "3-way:200@4", 0.2),
         job("words", "invented words", 500_000, "unseen", [4, 9, 25, 2, 60]),
     ],
     views=[

@@ -13,9 +13,10 @@ import numpy as np
 
 import understudy as us
 from bench import sticks
+from bench.coded import Coded
 from bench.grid import Grid, Line, Point, Suite, View
 from bench.releases import BY_CELLS, answered, facts, release, warm_up
-from bench.tables import Coded, load
+from bench.tables import load
 from understudy.queries.symmetric import Literal, Query, Symmetric, any_of
 
 THRESHOLDS = 100  # random 1-of-3 thresholds for each marginal

@@ -22,11 +22,12 @@ import numpy as np
 import understudy as us
 from bench import sticks
 from bench.clock import GIGABYTE, WALL, clocked, failure, peak_gigabytes
+from bench.coded import Coded
 from bench.grid import Grid, Line, Panel, Point, Suite, View
 from bench.homes import interpreter
 from bench.releases import exact, warm_up
 from bench.results import ROOT
-from bench.tables import Coded, load
+from bench.tables import load
 
 CHILD = ROOT / "bench" / "rivals_child.py"
 

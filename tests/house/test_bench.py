@@ -19,11 +19,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import understudy as us
 from bench import __main__ as command
-from bench import figures, grid, report, results, sticks, tables
+from bench import compare, figures, grid, report, results, shapes, sticks, tables
+from bench.builds import Build
 from bench.clock import clock, in_a_child, peak_gigabytes
-from bench.grid import Grid, Line, Panel, Point, Suite, View
-from bench.tables import Coded
+from bench.coded import Coded
+from bench.grid import Behind, Grid, Line, Panel, Point, Suite, View
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITES = grid.suites()
@@ -158,12 +160,48 @@ def test_structure_agrees_with_the_shared_stick() -> None:
     made.codes[:, 4] = 1
     for ordered in (list(real.domain), ["c1", "c3"], []):
         expected = theirs.structure(frame(real), frame(made), real.domain, ordered)
-        assert sticks.structure(real, made, ordered) == pytest.approx(expected)
+        found = sticks.structure(real, made, ordered)
+        assert {name: found[name] for name in expected} == pytest.approx(expected)
+
+
+def test_marginals_with_few_cells_and_with_many_are_measured_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, made = table(300, 9), table(200, 10)
+    work = [("c0",), ("c1", "c3"), ("c2", "c0", "c3")]
+    dense = sticks.cells(real, made, work)
+    monkeypatch.setattr(sticks, "DENSE", 0)
+    assert sticks.cells(real, made, work) == pytest.approx(dense)
+    pairs = sticks.structure(real, made, [])
+    halves = [
+        np.abs(sticks.gap(real, made, pair)).sum() / 2
+        for pair in itertools.combinations(real.domain, 2)
+    ]
+    assert pairs["tv_mean"] == pytest.approx(np.mean(halves))
 
 
 def test_a_workload_that_is_none_is_refused_in_a_sentence() -> None:
     with pytest.raises(ValueError, match="'3way' is not a workload such as"):
         sticks.marginals(table(5, 0), "3way")
+
+
+def test_rates_in_groups_are_those_of_brute_force() -> None:
+    real, made = table(900, 11), table(800, 12)
+    real.codes[:, 2] = real.codes[:, 0] == 2
+    off, true, size = [], [], []
+    for a, b in itertools.product(range(3), range(4)):
+        inside = [(one.codes[:, 0] == a) & (one.codes[:, 1] == b) for one in (real, made)]
+        shares = [one.codes[some, 2].mean() for one, some in zip((real, made), inside, strict=True)]
+        off.append(abs(shares[0] - shares[1]))
+        true.append(shares)
+        size.append(inside[0].sum())
+    found = sticks.rates(real, made, "c2", ("c0", "c1"))
+    assert found["groups"] == 12 and found["rate_largest"] == pytest.approx(max(off))
+    assert found["rate_mean"] == pytest.approx(np.mean(off))
+    slope = np.polyfit(*np.array(true).T, deg=1, w=np.sqrt(size))[0]
+    assert found["rate_kept"] == pytest.approx(slope)
+    same = sticks.rates(real, real, "c2", ("c0", "c1"))
+    assert same["rate_largest"] == 0 and same["rate_kept"] == pytest.approx(1)
 
 
 # ---------------------------------------------------------------------- tables
@@ -191,6 +229,99 @@ def test_an_invented_table_is_the_same_each_time_and_within_its_domain() -> None
     ).all()
     assert (one.codes != tables.load("invented:300x15@8").codes).any()
     assert one.like(one.table).codes.tolist() == one.codes.tolist()
+
+
+def test_which_columns_are_ordered_goes_with_a_table() -> None:
+    four = tables.load("invented-four")
+    assert four.ordered == ("count", "decile", "quarter") and len(four) == 40_000
+    assert four.domain == {"count": 200, "decile": 10, "quarter": 60, "chance": 12}
+    assert four.of(["chance", "decile"]).ordered == ("decile",)
+    assert four.rows(np.arange(3)).ordered == tables.twice(four).ordered[:3] == four.ordered
+    released = four.like(four.table.slice(0, 5))
+    assert released.ordered == four.ordered and (released.codes == four.codes[:5]).all()
+
+
+def test_a_schema_is_told_of_the_order_where_a_build_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = []
+
+    def ordered_too(domain: dict[str, int], *, ordered: list[str]) -> str:
+        told.append((domain, ordered))
+        return "a schema"
+
+    def domain_only(domain: dict[str, int]) -> str:
+        told.append((domain, None))
+        return "a schema"
+
+    for build in (ordered_too, domain_only):
+        monkeypatch.setattr(us.Schema, "from_domain", build)
+        assert Coded(np.zeros((1, 2)), {"a": 3, "b": 4}, ("b",)).schema == "a schema"
+    assert told == [({"a": 3, "b": 4}, ["b"]), ({"a": 3, "b": 4}, None)]
+
+
+@pytest.mark.parametrize(
+    "name", ["invented-four", "near-functional", "unseen-payroll", "unseen-clinic"]
+)
+def test_invented_people_depend_on_each_other_and_fit_their_domain(name: str) -> None:
+    one = tables.load(name)
+    assert (one.codes == tables.load(name).codes).all() and one.codes.min() == 0
+    assert (one.codes.max(axis=0) < list(one.domain.values())).all()
+    ranks = np.corrcoef([one.columns[column] for column in one.ordered])
+    assert 0.8 < np.triu(ranks, 1).max() < 1 and tables.lacks(name) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"), list(itertools.product(shapes.KINDS, ["binary", "few", "mixed", "long"]))
+)
+def test_a_shape_has_what_its_name_says(kind: str, size: str) -> None:
+    name = f"shape:{kind}:900x7:{size}@3"
+    one = tables.load(name)
+    assert one.codes.shape == (900, 7) and (one.codes == tables.load(name).codes).all()
+    assert one.codes.min() >= 0 and (one.codes.max(axis=0) < list(one.domain.values())).all()
+    largest = {"binary": 2, "few": 10, "mixed": 100, "long": 5_000}[size]
+    assert max(one.domain.values()) <= largest and min(one.domain.values()) >= 2
+    assert (one.codes != tables.load(name.replace("@3", "@4")).codes).any()
+    assert bool(one.ordered) == (kind not in ("classes", "tree"))
+
+
+def test_shapes_depend_as_they_say() -> None:
+    def gain(name: str, a: str, b: str) -> float:
+        """Total variation between a pair and its columns multiplied."""
+        shares = sticks.pair(tables.load(name), a, b)
+        return float(np.abs(shares - np.outer(shares.sum(1), shares.sum(0))).sum() / 2)
+
+    assert gain("shape:alone:20000x5:few@0", "c0", "c1") < 0.03
+    assert gain("shape:functional:20000x5:mixed@0", "c0", "c1") > 0.3
+    assert gain("shape:factor:20000x9:mixed@0", "c0", "c8") > 0.1
+    near, far = (gain("shape:chain:20000x12:mixed@1", "c0", other) for other in ("c1", "c11"))
+    assert near > 2 * far
+    for wrong in ("shape:nobody:9x2:few@0", "shape:chain:9x2:@0"):
+        with pytest.raises(ValueError, match="is not a shape such as"):
+            tables.load(wrong)
+    with pytest.raises(ValueError, match="'huge' is not one of"):
+        tables.load("shape:chain:9x2:huge@0")
+
+
+@pytest.mark.skipif(
+    tables.lacks("diabetes") is not None, reason="the comparison data is not beside this checkout"
+)
+def test_diabetes_is_read_through_its_schema_and_read_back() -> None:
+    one = tables.load("diabetes")
+    assert one.codes.shape == (101_766, 45) and one.schema.shape == tuple(one.domain.values())
+    assert "num_medications" in one.ordered and not {"age", "race"} & set(one.ordered)
+    few = one.schema.decode(one.codes[:200], np.random.default_rng(0))
+    assert (one.like(few).codes == one.codes[:200]).all()
+
+
+@pytest.mark.skipif(
+    tables.lacks("adult") is not None, reason="the comparison data is not beside this checkout"
+)
+def test_adult_has_six_ordered_columns_and_four_fifths_of_it_are_always_the_same() -> None:
+    whole, some = tables.load("adult"), tables.load("adult-4/5")
+    assert len(whole.ordered) == 6 and set(whole.ordered) <= whole.domain.keys()
+    assert len(some) == 39_073 and some.ordered == whole.ordered
+    assert (some.codes == tables.load("adult-4/5").codes).all()
 
 
 # ---------------------------------------------------------------------- grids
@@ -242,6 +373,21 @@ def test_options_of_run_change_the_axes_that_a_grid_has_and_no_others() -> None:
     )
     assert changed.settings == [{"rows": 7}, {"rows": 7, "k": 3}]
     assert len(list(changed.points())) == 4
+
+
+def test_builds_take_turns_seed_by_seed(tmp_path: Path) -> None:
+    asked = command.arguments(
+        ["run", "modes", "--only", "kdd99", "auto", "--seeds", "2", "--against", f"before={ROOT}"]
+    )
+    (other,) = asked.against
+    assert other.sources == ROOT / "src" == Build.of(f"x={ROOT / 'src'}").sources
+    found = command.points(SUITES["modes"], asked)
+    turns = [(0, ""), (0, other.label), (1, ""), (1, other.label)]
+    assert [(point.seed, point.build) for point in found] == turns
+    assert other.label.startswith("before") and f"build {other.label}" in found[1].words
+    for wrong in ("before", f"before={tmp_path}"):
+        with pytest.raises(SystemExit):
+            command.arguments(["run", "modes", "--against", wrong])
 
 
 def test_only_takes_the_points_that_have_every_word() -> None:
@@ -415,6 +561,18 @@ def test_a_measurement_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None
     )
 
 
+def test_a_measurement_by_another_build_imports_that_one(tmp_path: Path) -> None:
+    asked = command.arguments(["run", "noise", "--only", "understudy", "84.3"])
+    (point,) = command.points(SUITES["noise"], asked)
+    other = tmp_path / "src" / "understudy"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text("raise SystemExit('this is the other build')")
+    (line,) = in_a_child("noise", point, tmp_path, other.parent)
+    assert "this is the other build" in str(line["failure"])
+    (line,) = in_a_child("noise", point, tmp_path, tmp_path)  # the package is not there
+    assert "not imported from the build" in str(line["failure"])
+
+
 def test_a_run_from_the_command_leaves_out_what_is_not_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -489,6 +647,41 @@ def test_a_report_has_means_failures_and_ratios(
     )
     report.show(CANNED, rows)
     assert "[fem]" in capsys.readouterr().out
+
+
+def test_a_report_of_two_builds_has_ratios_with_their_scatter(tmp_path: Path) -> None:
+    session = results.Session(tmp_path, "canned", "one")
+    for seed, (build, scale) in itertools.product(range(3), (("", 1), ("before 1", 2))):
+        point = Point(mechanism="arp", epsilon=1.0, seed=seed, build=build)
+        session.add(point, [{"cpu": 4.0 / scale, "max": scale * (0.1 + seed / 50)}])
+    rows = report.of_run(results.read(tmp_path, "canned"))
+    heads, cells = report.lines(CANNED.views[0], rows)
+    assert heads == ["epsilon", "mechanism", "build", "runs", "largest", "CPU s"]
+    assert cells[0] == ["1", "arp", "this", "3", "0.120", "4.0"]
+    assert cells[1] == ["1", "arp", "before 1", "3", "0.240", "2.0"]
+    # each mean is known to 0.02 / 0.12 / sqrt(3)
+    assert cells[2] == ["1", "arp", "this / before 1", "", "0.50 ±0.07", "2.00 ±0.00"]
+    assert compare.ratio([1.0], [2.0, 3.0]) == "0.40"
+    assert compare.ratio([], [1.0]) == compare.ratio([1.0], [0.0]) == ""
+
+
+def behind(**errors: list[float]) -> list[list[str]]:
+    view = Behind(title="behind", by=("epsilon",), errors={"max": ".2f"})
+    rows = [
+        {"epsilon": 1.0, "mechanism": name, "max": error}
+        for name, several in errors.items()
+        for error in several
+    ]
+    return compare.behind(view, rows)[1]
+
+
+def test_those_ahead_are_listed_only_beyond_scatter() -> None:
+    assert behind(auto=[1.0, 1.1, 1.2], matrix=[1.0, 1.1, 1.0]) == []
+    (line,) = behind(auto=[1.4, 1.5, 1.6], matrix=[1.0, 1.1, 1.0], gaussian=[1.4, 1.6, 1.5])
+    assert line[:6] == ["1", "max", "1.50", "matrix", "1.03", "1.45"]
+    # Of what was measured once, a sixth is chance: two standard errors of a difference are 0.47.
+    assert behind(auto=[1.4], matrix=[1.0]) == [] and len(behind(auto=[1.5], matrix=[1.0])) == 1
+    assert behind(auto=[2.0], nobody=[0.0]) == behind(matrix=[1.0]) == []
 
 
 def test_a_figure_is_drawn_and_is_the_same_twice(tmp_path: Path) -> None:
