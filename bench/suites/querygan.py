@@ -28,10 +28,10 @@ QUICK: dict[str, dict[str, Any]] = {  # coverage does not depend on how well the
 
 def coverage(point: Point) -> list[Line]:
     name, parameters = point.mechanism, QUICK[point.mechanism]
-    frame, work, covered = small_table(), us.marginals(SMALL, k=2), 0
+    frame, work, held = small_table(), us.marginals(SMALL, k=2), 0
     with clock() as spent:
         for _ in range(point["releases"]):
-            result = us.release(
+            made = us.release(
                 frame,
                 schema=SMALL,
                 workload=work,
@@ -39,14 +39,12 @@ def coverage(point: Point) -> list[Line]:
                 mechanism=name,
                 parameters=parameters,
             )
-            covered += (
-                float(answered(frame, result.codes, work)["max"] or 0) <= result.certificate.alpha
-            )
+            held += float(answered(frame, made.codes, work)["max"] or 0) <= made.certificate.alpha
     return [
         {
             **spent.line,
-            "held": covered,
-            "share_held": covered / point["releases"],
+            "held": held,
+            "share_held": held / point["releases"],
             "parameters": json.dumps(parameters),
         }
     ]
