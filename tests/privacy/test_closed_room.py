@@ -4,6 +4,7 @@ refused before anything is charged or looked at. Each attack here was tried firs
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import sys
 import threading
@@ -29,6 +30,7 @@ from understudy.privacy import (
     ArgminInBlocks,
     Certify,
     Choice,
+    Discriminate,
     MarginalScore,
     Measure,
     Meter,
@@ -50,6 +52,7 @@ from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.conjunctions import Conjunctions as Batch
 from understudy.queries.lattice import AllConjunctions
 from understudy.queries.marginal import Marginal
+from understudy.queries.ranges import Ranges
 from understudy.queries.symmetric import Literal, Symmetric, all_of
 from understudy.rules import certifiers
 from understudy.rules.certifiers import Cpsat, Listing
@@ -57,6 +60,8 @@ from understudy.rules.conjunctions import Conjunctions
 from understudy.rules.counting import Lattice, counting_of
 from understudy.rules.parities import Parities
 from understudy.rules.task import Task
+from understudy.schema import Schema
+from understudy.sources import open_source
 
 X, BOTH = Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["x", "y"])
 OF = Conjunctions(attributes=1)
@@ -276,6 +281,38 @@ def test_numbers_of_cells_that_are_changed_after_they_were_checked_are_not_read_
     assert asked_while(change, verb, noise=Silence()) == still
 
 
+def test_an_array_whose_type_is_changed_after_it_was_checked_keeps_its_length() -> None:
+    """Half as many numbers of twice the size: the kernel would read on behind them."""
+    values = np.array([9, 9, 9, 9], np.int32)
+
+    def change() -> None:
+        values.dtype = np.int64  # type: ignore[misc]
+
+    verb = Certify(batches=[BOTH], answers=[Counts(4, values)], released_rows=36)
+    still = asked_while(lambda: None, verb, noise=Silence())
+    assert asked_while(change, verb, noise=Silence()) == still and len(values) == 2
+
+
+class Fake:
+    """Says that it is a score, and moves by next to nothing."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return MarginalScore
+
+    def sensitivity(self, neighbours: Neighbours) -> Fraction:
+        return Fraction(1, 1000)
+
+
+def test_a_score_is_one_of_the_two() -> None:
+    """It was priced by what it said of itself, and counted as the total."""
+    verb = SelectMarginal(
+        batches=[X], answers=[Counts(2, np.array([1, 1]))], answer_rows=2, rho=1,
+        score=Fake(),  # type: ignore[arg-type]
+    )  # fmt: skip
+    refused(lambda meter: meter.ask(verb), "a MarginalScore")
+
+
 # ---------------------------------------------------------------------- numbers
 
 
@@ -462,6 +499,38 @@ def test_a_batch_that_is_changed_after_it_was_let_in_stays_as_it_was() -> None:
     assert first.counts.tolist() == again.counts.tolist() == [20] and first.batch == again.batch
 
 
+@pytest.mark.parametrize(
+    "batch",
+    [Symmetric((all_of(Literal(0, 1)),)), Batch.of([[0]], [[1]]), Ranges((0,), (((0, 1),),))],
+    ids=lambda batch: type(batch).__name__,
+)
+def test_what_an_answer_names_is_not_the_room_s_own_copy(batch: QueryClass) -> None:
+    """Or it could be changed there, after it was checked: this one was handed every row."""
+    meter, seen = laws.meter_on(np.tile(BASE, (20, 1)), play=laws.RICH), list[Any]()
+    other = type(batch).examples(TINY, np.random.default_rng(0))
+
+    def tamper(copy: Any) -> None:
+        assert copy == batch
+        vars(copy).clear()
+        vars(copy).update(vars(next(other)), tally=lambda block: seen.append(block) or [0] * 9)
+
+    (measured,) = meter.ask(Measure(batches=[batch], rho=1))
+    (drawn,) = meter.ask(Select(batches=[batch], shares=[np.zeros(batch.size)], rho=1))
+    slot = {"kappa": Fraction(1, 9), "gamma": Fraction(1), "records": 1}
+    (kept,) = meter.ask(
+        Resample(
+            batches=[batch], shares=[np.zeros(batch.size)], drawn=[drawn], satisfied=[True], **slot
+        )
+    )
+    honest = copy.deepcopy(batch)
+    for one in (measured.batch, drawn.batch, kept.batch):
+        tamper(one)
+        (found,) = meter.ask(Measure(batches=[batch], rho=1))
+        assert len(found.counts) == 1 and not seen
+        vars(one).clear()
+        vars(one).update(vars(honest))
+
+
 class Sly(Marginal):
     """A marginal that says it costs nothing."""
 
@@ -498,6 +567,30 @@ def test_a_batch_that_nobody_announced_never_sees_the_table(batch: QueryClass) -
         ),
     ):
         refused(lambda meter, verb=verb: meter.ask(verb), "package announces")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        Marginal((7,), (2,)),
+        Marginal((0, -1), (2, 2)),
+        Symmetric((all_of(Literal(7, 1)),)),
+        Batch.of([[0, 7]], [[1, 1]]),
+        AllConjunctions((Literal(7, 1),)),
+        Ranges((7,), (((0, 1),),)),
+    ],
+    ids=lambda batch: type(batch).__name__,
+)
+def test_a_batch_of_columns_that_the_table_does_not_have_is_refused_before_a_charge(
+    batch: QueryClass,
+) -> None:
+    """Items are counted without a look at where their arrays end: this read what lies behind."""
+    refused(lambda meter: meter.ask(Measure(batches=[batch], rho=1)), "another schema")
+    bought = open_source(np.eye(3, dtype=np.int8), Schema.items(["a", "b", "c"]))
+    meter = laws.meter_on(BASE, source=bought)
+    with pytest.raises(ParameterError, match="another schema"):
+        meter.ask(Measure(batches=[batch], rho=1))
+    assert meter.events == ()
 
 
 # ---------------------------------------------------------------------- who is handed exact values
@@ -673,6 +766,53 @@ def test_costs_that_see_what_they_are_multiplied_with_are_plain_numbers_inside()
     meter.ask(Mistakes(task=task, of=OF, rule=(0,), epsilon=1))
     meter.ask(Argmin(task=task, of=OF, epsilon=1, certifier=Listing()))
     assert Times.seen == []
+
+
+def test_the_numbers_of_a_discriminator_are_plain_inside() -> None:
+    """They were multiplied with slopes at a theta that has no noise of its own yet; and a ridge
+    that divides to nothing cost nothing.
+    """
+
+    class Rude(Times):
+        def __rtruediv__(self, other: Any) -> Any:
+            return Fraction(0)
+
+        __array_ufunc__ = None
+
+    def found(number: type[int]) -> Meter:
+        meter = laws.meter_on(np.tile(BASE, (20, 1)), play=laws.RICH)
+        made = np.zeros((20, 2), np.int64)
+        meter.ask(
+            Discriminate(
+                batches=[X], made=made, weight=number(1), ridge=number(10**6), sigma=Fraction(50)
+            )
+        )
+        return meter
+
+    assert found(Rude).events == found(int).events and Times.seen == []
+
+
+class Small(Fraction):
+    """Says that it is as large as it has to be."""
+
+    def __ge__(self, other: Any) -> bool:
+        return True
+
+    __le__ = __gt__ = __lt__ = __ge__
+
+
+def test_a_sigma_is_compared_as_what_it_is() -> None:
+    made = np.zeros((20, 2), np.int64)
+    for sigma in (Small(0), Small(-50), Small(2**40)):
+        verb = Discriminate(batches=[X], made=made, weight=1, ridge=10**6, sigma=sigma)
+        refused(lambda meter, verb=verb: meter.ask(verb), "needs a sigma")  # type: ignore[misc]
+
+
+def test_points_of_somebody_s_own_kind_of_number_are_refused() -> None:
+    for bits in (np.array([[Watches(1)]], object), np.ones((1, 1)), np.ones((1, 1), complex)):
+        points = Points(bits, np.array([5]))
+        verb = Argmin(task=LABELLED, of=OF, epsilon=1, certifier=Listing(), public=points)
+        refused(lambda meter, verb=verb: meter.ask(verb), "rows of 0 and 1")  # type: ignore[misc]
 
 
 def test_a_solver_names_no_command_to_run() -> None:

@@ -730,7 +730,7 @@ def test_numbers_of_numpy_in_a_marginal_never_wrap() -> None:
             Marginal((0, 1), shape)  # type: ignore[arg-type]
         forged = Marginal((0, 1), (16, 16))
         object.__setattr__(forged, "shape", shape)
-        with pytest.raises(ParameterError, match="whole numbers"):
+        with pytest.raises(WorkloadError, match="whole numbers"):
             asked(meter, batches=[forged], made=made)
     assert meter.events == charged
 

@@ -15,7 +15,6 @@ whether it is good enough. What is released has a little noise of its own over t
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, localcontext
@@ -36,6 +35,7 @@ from understudy.privacy.noise.samplers import (
     sqrt_up,
 )
 from understudy.privacy.noise.wide import pi_to
+from understudy.privacy.requests import exact_number, whole
 from understudy.privacy.resampling import HOPELESS, as_decimal, shown_up
 from understudy.queries.marginal import Marginal
 from understudy.runtime.compiled import kernel
@@ -189,20 +189,12 @@ def checked_parts(batches: Sequence[Marginal], shape: Sequence[int]) -> tuple[Ma
         isinstance(batch, Marginal) for batch in batches
     ):
         raise ParameterError(f"Sums over cells need from 1 to {MOST_MARGINALS:,} marginals.")
-    try:
-        # Plain whole numbers, read once: NumPy's would wrap in a product, and a subclass may not
-        # say the same thing twice.
-        named = [
-            (tuple(map(operator.index, batch.positions)), tuple(map(operator.index, batch.shape)))
-            for batch in batches
-        ]
-    except TypeError:
-        raise ParameterError("The columns and sizes of a marginal are whole numbers.") from None
-    if not all(0 <= p < len(shape) for positions, _ in named for p in positions) or any(
-        sizes != tuple(shape[p] for p in positions) for positions, sizes in named
+    # made anew, in plain whole numbers that are read once
+    batches = tuple(Marginal(batch.positions, batch.shape) for batch in batches)
+    if not all(0 <= p < len(shape) for batch in batches for p in batch.positions) or any(
+        batch.shape != tuple(shape[p] for p in batch.positions) for batch in batches
     ):
         raise ParameterError("These marginals are written for another schema than the table's.")
-    batches = tuple(Marginal(positions, sizes) for positions, sizes in named)
     cells = sum(batch.size for batch in batches)
     if cells > DENSE_CELLS:
         raise NotSupported(
@@ -216,23 +208,19 @@ def checked_terms(
     *, rows: int, made: int, marginals: int, cells: int, ridge: object, sigma: object
 ) -> Terms:
     """The numbers of a discriminator, or a refusal in a sentence; all of them are public."""
-    if isinstance(ridge, bool) or not isinstance(ridge, int) or not 1 <= ridge <= LARGEST_RIDGE:
+    # plain numbers: others may see what they are multiplied with, and say what they like
+    held, width = whole(ridge, 1), exact_number(sigma)
+    if held is None or held > LARGEST_RIDGE:
         raise ParameterError(
             f"A discriminator needs a ridge, a whole number from 1 to {LARGEST_RIDGE:,}."
         )
-    if (
-        isinstance(sigma, bool)
-        or not isinstance(sigma, (int, Fraction))
-        or not LEAST_SIGMA <= sigma <= MOST_SIGMA
-    ):
+    if width is None or not LEAST_SIGMA <= width <= MOST_SIGMA:
         raise ParameterError(
             f"A discriminator needs a sigma, a whole number or a Fraction from {LEAST_SIGMA} to"
             f" {MOST_SIGMA}."
         )
-    # NumPy's whole numbers inside a Fraction would wrap
-    sigma = Fraction(int(sigma.numerator), int(sigma.denominator))
     terms = Terms.of(
-        rows=rows, made=made, marginals=marginals, cells=cells, ridge=ridge, sigma=sigma
+        rows=rows, made=made, marginals=marginals, cells=cells, ridge=held, sigma=width
     )
     slope = (rows + made) * 2**COARSE + FAR * terms.sigma
     if (
@@ -246,7 +234,7 @@ def checked_terms(
         )
     # Plain descent is sure to arrive: rounding holds it up by no more than this (proofs/discriminate, M14).
     stuck = terms.error + Fraction(terms.steepest * _root_up(cells), 2 ** (GRID - FINE))
-    if 2 * (1 + Fraction(terms.steepest, ridge)) * stuck > terms.stop:
+    if 2 * (1 + Fraction(terms.steepest, held)) * stuck > terms.stop:
         raise NotSupported(
             "The discriminator could not be found closely enough to be covered by its noise; use a"
             " larger ridge."
@@ -294,18 +282,19 @@ class Question:
         sigma: object,
     ) -> Question:
         batches, codes = checked_parts(batches, shape), checked_rows(made, shape)
-        if isinstance(weight, bool) or not isinstance(weight, int) or weight < 1:
+        each = whole(weight, 1)
+        if each is None:
             raise ParameterError("Made rows weigh a whole number of at least 1 each.")
         cells = sum(batch.size for batch in batches)
         terms = checked_terms(
             rows=rows,
-            made=weight * len(codes),
+            made=each * len(codes),
             marginals=len(batches),
             cells=cells,
             ridge=ridge,
             sigma=sigma,
         )
-        return cls(batches, CodedRows(codes, shape), weight, terms)
+        return cls(batches, CodedRows(codes, shape), each, terms)
 
     def answered(self, table: Verbs, b: np.ndarray) -> np.ndarray:
         """A theta whose slope is certified to be small; ``b`` is in units of 2^-30."""

@@ -28,6 +28,8 @@ from understudy.privacy.verbs.measure import Measurement
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.marginal import Marginal
 
+ANOTHER_SCHEMA = "These queries are written for another schema than the table's."
+
 
 @dataclass
 class Account:
@@ -45,11 +47,8 @@ class Account:
             if not after.within(self.allowance):
                 step, left = total_cost(events), float(self.allowance.rho - self.spent.rho)
                 costs = f"costs rho {float(step.rho):.6g} and the release has rho {left:.6g} left"
-                costs = (
-                    costs
-                    if step.curve is None
-                    else "costs more than is left of the curve that the release has set aside"
-                )
+                if step.curve is not None:
+                    costs = "costs more than is left of the curve that the release has set aside"
                 raise BudgetRefused(f"{events[0].what}: this step {costs}; nothing was looked at.")
             self.spent = after
             self.events.extend(events)
@@ -183,12 +182,19 @@ class Meter:
         after it was priced.
         """
         if type(batch) is Marginal:
-            return Marginal(batch.positions, batch.shape)
+            return self._fitting(Marginal(batch.positions, batch.shape))
         given, copy = self._owned.get(id(batch), (None, None))
         if given is not batch or copy is None:
-            copy = let_in_batch(batch, self._trusts)
+            copy = self._fitting(let_in_batch(batch, self._trusts))
             self._owned[id(batch)] = batch, copy
         return copy
+
+    def _fitting(self, batch: QueryClass) -> QueryClass:
+        """Compiled code does not ask where an array ends."""
+        width = len(self._open_source().shape)
+        if not all(0 <= column < width for column in batch.columns):
+            raise ParameterError(ANOTHER_SCHEMA)
+        return batch
 
     def close(self) -> None:
         """Forget the table and every exact count; the events stay."""
@@ -200,17 +206,14 @@ class Meter:
 
     def _look(self, reads: Sequence[Read]) -> list[Counts]:
         source, batches = self._open_source(), [batch for batch, _ in reads]
-        guarded(
-            lambda: self._count(
-                source, list(dict.fromkeys(batch for batch in batches if batch not in self._exact))
-            )
-        )
+        unseen = list(dict.fromkeys(batch for batch in batches if batch not in self._exact))
+        guarded(lambda: self._count(source, unseen))
         exact = [self._exact[batch] for batch in batches]
         # Noise for so many counts must never be stretched over more of them.
         if any(counts.cells != r.size for counts, r in zip(exact, reads, strict=True)) or not all(
             is_table(counts) for counts in exact
         ):
-            raise ParameterError("These queries are written for another schema than the table's.")
+            raise ParameterError(ANOTHER_SCHEMA)
         return exact
 
     def _count(self, source: Blocks, unseen: Sequence[QueryClass]) -> None:

@@ -110,7 +110,7 @@ def checked_answers(
     answers = tuple(
         Counts(
             whole(one.cells, 0) or 0,
-            np.asarray(one.values),
+            np.asarray(one.values).view(),  # of a length and type that nobody else sets
             None if one.keys is None else np.array(one.keys),
         )
         for one in given
@@ -209,7 +209,8 @@ def checked_points(given: Points | None, of: Rules) -> Points:
         return Points(np.zeros((0, of.attributes), np.uint8), np.zeros(0, np.int64))
     bits, cost = np.array(given.bits), np.array(given.cost)
     shaped = bits.shape == (*cost.shape, of.attributes) and cost.ndim == 1
-    sound = shaped and cost.dtype == np.int64 and bool(np.isin(bits, (0, 1)).all())
+    typed = bits.dtype.kind in "biu" and cost.dtype == np.int64
+    sound = shaped and typed and bool(np.isin(bits, (0, 1)).all())
     if not sound or sum(abs(each) for each in cost.tolist()) > LARGEST_SUM // 4:
         raise ParameterError(
             "Public points are rows of 0 and 1, one for each attribute, with 64-bit whole costs"

@@ -20,6 +20,7 @@ from understudy.privacy.accounting import events as ev
 from understudy.privacy.noise.samplers import Noise
 from understudy.privacy.requests import Read
 from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.marginal import Marginal
 
 Answer = TypeVar("Answer")
 
@@ -89,6 +90,14 @@ class Verb(ABC, Generic[Answer]):
 
 def read(batches: Sequence[QueryClass]) -> tuple[Read, ...]:
     return tuple(Read(batch, batch.size) for batch in batches)
+
+
+def told(given: Sequence[QueryClass], reads: Sequence[Read]) -> tuple[Read, ...]:
+    """As an answer names them: the room's own copies stay inside, where nobody changes them. Of
+    marginals there are new ones for each question.
+    """
+    both = zip(given, reads, strict=True)
+    return tuple(r if type(r.batch) is Marginal else Read(one, r.size) for one, r in both)
 
 
 def l2_squared(batch: QueryClass, neighbours: Neighbours) -> int:

@@ -35,11 +35,8 @@ class Certify(Verb[Certificate]):
     name: ClassVar[str] = "certify"
 
     def priced(self, public: Public) -> Priced[Certificate]:
-        rows, rows_sigma, reads = (
-            public.rows,
-            public.rows_sigma,
-            read(tuple(map(public.own, self.batches))),
-        )
+        rows, rows_sigma = public.rows, public.rows_sigma
+        reads = read(tuple(map(public.own, self.batches)))
         answers, released = checked_answers(reads, self.answers, self.released_rows, rows)
         if public.certified:
             raise BudgetRefused("A release is certified once; its share for that is spent.")

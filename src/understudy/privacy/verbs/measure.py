@@ -16,7 +16,7 @@ from understudy.privacy.accounting import events as ev
 from understudy.privacy.noise.samplers import Noise, round_sigma_up, sqrt_up
 from understudy.privacy.noise.wide import noisy_above, threshold_for
 from understudy.privacy.requests import as_shares, check_measurable, exact_rho, name_of, whole
-from understudy.privacy.verbs.base import Priced, Public, Verb, l2_squared, read
+from understudy.privacy.verbs.base import Priced, Public, Verb, l2_squared, read, told
 from understudy.queries.base import Neighbours, QueryClass
 
 KEPT = 20_000  # empty cells that exceed the threshold of a wide marginal, on average
@@ -66,7 +66,8 @@ class Measure(Verb[list[Measurement]]):
     noisy_above: ClassVar = staticmethod(noisy_above)
 
     def priced(self, public: Public) -> Priced[list[Measurement]]:
-        batches, sparse = tuple(map(public.own, self.batches)), bool(self.sparse)
+        given, sparse = tuple(self.batches), bool(self.sparse)
+        batches = tuple(map(public.own, given))
         check_measurable(batches, sparse)
         rho = exact_rho(self.rho)
         kept = whole(self.kept, 1)
@@ -78,12 +79,13 @@ class Measure(Verb[list[Measurement]]):
         reads = read(batches)
         events = charges(batches, rho, public.neighbours, self.weights)
         sigmas = [sigma_of(event) for event in events]
+        names = told(given, reads)
         limits = [kept if sparse or size > DENSE_CELLS else None for _, size in reads]
 
         def answer(exact: Sequence[Counts], noise: Noise) -> list[Measurement]:
             return [
-                noisy(batch, counts, sigma, limit, noise)
-                for batch, counts, sigma, limit in zip(batches, exact, sigmas, limits, strict=True)
+                noisy(name.batch, counts, sigma, limit, noise)
+                for name, counts, sigma, limit in zip(names, exact, sigmas, limits, strict=True)
             ]
 
         return Priced(events=events, reads=reads, answer=answer)

@@ -23,7 +23,7 @@ from understudy.privacy.requests import (
     whole,
 )
 from understudy.privacy.resampling import resampling
-from understudy.privacy.verbs.base import Priced, Public, Verb, read
+from understudy.privacy.verbs.base import Priced, Public, Verb, read, told
 from understudy.privacy.verbs.select import highest, in_rows, scored
 from understudy.queries.base import Neighbours, QueryClass
 
@@ -67,7 +67,8 @@ class Resample(Verb[list[Choice]]):
                 "Keeping drawn queries is proved private for a public number of rows only; use"
                 " replace-one."
             )
-        batches = tuple(map(public.own, self.batches))
+        given = tuple(self.batches)
+        batches = tuple(map(public.own, given))
         check_sizes(batches)
         shares = checked_shares(batches, self.shares)
         kappa, gamma = exact_rho(self.kappa), exact_rho(self.gamma)
@@ -82,7 +83,8 @@ class Resample(Verb[list[Choice]]):
                 " nor huge."
             )
         reads = read(batches)
-        slots = slots_of(reads, self.drawn, self.satisfied)
+        names = told(given, reads)
+        slots = slots_of(names, self.drawn, self.satisfied)
         rows = public.rows
         table = ScoreTable.at(kappa, highest(rows, records, True))
         wanted = in_rows(shares, rows, records)
@@ -98,19 +100,13 @@ class Resample(Verb[list[Choice]]):
                 )
             scores = scored(exact, wanted, records, table, True)
             drawn = Resample.draw(noise, scores, table, len(kept) - sum(kept))
-            fresh = iter(choices_of(reads, drawn))
+            fresh = iter(choices_of(names, drawn))
             return [
-                Choice(reads[slot.batch].batch, slot.place, slot.sign) if keep else next(fresh)
+                Choice(names[slot.batch].batch, slot.place, slot.sign) if keep else next(fresh)
                 for slot, keep in zip(slots, kept, strict=True)
             ]
 
-        return Priced(
-            events=(
-                resampling(
-                    slots=len(slots), kappa=kappa, gamma=gamma, rows=rows, records=records,
-                    of=candidates,
-                ),
-            ),
-            reads=reads,
-            answer=answer,
-        )  # fmt: skip
+        event = resampling(
+            slots=len(slots), kappa=kappa, gamma=gamma, rows=rows, records=records, of=candidates
+        )
+        return Priced(events=(event,), reads=reads, answer=answer)

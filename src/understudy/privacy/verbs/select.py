@@ -23,7 +23,7 @@ from understudy.privacy.requests import (
     exact_rho,
     whole,
 )
-from understudy.privacy.verbs.base import Priced, Public, Verb, read
+from understudy.privacy.verbs.base import Priced, Public, Verb, read, told
 from understudy.queries.base import QueryClass
 
 LARGEST_SCORE = 2**40  # far below what 64-bit arithmetic could wrap
@@ -57,11 +57,8 @@ class Select(Verb[list[Choice]]):
     draw: ClassVar = staticmethod(draw)
 
     def priced(self, public: Public) -> Priced[list[Choice]]:
-        batches, signed, distinct = (
-            tuple(map(public.own, self.batches)),
-            bool(self.signed),
-            bool(self.distinct),
-        )
+        given, signed, distinct = tuple(self.batches), bool(self.signed), bool(self.distinct)
+        batches = tuple(map(public.own, given))
         check_sizes(batches)
         shares = checked_shares(batches, self.shares)
         rho = exact_rho(self.rho)
@@ -81,17 +78,12 @@ class Select(Verb[list[Choice]]):
 
         def answer(exact: Sequence[Counts], noise: Noise) -> list[Choice]:
             scores = scored(exact, wanted, multiplier, table, signed)
-            return choices_of(reads, Select.draw(noise, scores, table, draws, distinct=distinct))
+            drawn = Select.draw(noise, scores, table, draws, distinct=distinct)
+            return choices_of(told(given, reads), drawn)
 
-        return Priced(
-            events=(
-                ev.ExponentialDraws(
-                    what=f"select {draws} of {candidates:,}", log_weight_shift=shift, draws=draws
-                ),
-            ),
-            reads=reads,
-            answer=answer,
-        )
+        what = f"select {draws} of {candidates:,}"
+        event = ev.ExponentialDraws(what=what, log_weight_shift=shift, draws=draws)
+        return Priced(events=(event,), reads=reads, answer=answer)
 
 
 def highest(rows: int, multiplier: int, signed: bool) -> int:

@@ -71,11 +71,9 @@ class SelectMarginal(Verb[list[int]]):
     draw: ClassVar = staticmethod(draw)
 
     def priced(self, public: Public) -> Priced[list[int]]:
-        batches, score, distinct = (
-            tuple(map(public.own, self.batches)),
-            self.score,
-            bool(self.distinct),
-        )
+        batches, distinct = tuple(map(public.own, self.batches)), bool(self.distinct)
+        # the very one: what only says that it is a score would say what it costs, too
+        score = next((one for one in MarginalScore if one is self.score), None)
         if not all(isinstance(batch, Marginal) for batch in batches):
             raise ParameterError(
                 "Only whole marginals can be selected as such; use select for other queries."
@@ -84,7 +82,7 @@ class SelectMarginal(Verb[list[int]]):
         answers, answer_rows = checked_answers(reads, self.answers, self.answer_rows, rows)
         rho = exact_rho(self.rho)
         draws = whole(self.draws, 1)
-        if draws is None or not isinstance(score, MarginalScore):
+        if draws is None or score is None:
             raise ParameterError(
                 "A selection needs at least one draw, a whole number, and a MarginalScore."
             )
@@ -123,14 +121,6 @@ class SelectMarginal(Verb[list[int]]):
             )
             return [int(i) for i in drawn]
 
-        return Priced(
-            events=(
-                ev.ExponentialDraws(
-                    what=f"select {draws} of {len(batches):,} marginals",
-                    log_weight_shift=shift,
-                    draws=draws,
-                ),
-            ),
-            reads=reads,
-            answer=answer,
-        )
+        what = f"select {draws} of {len(batches):,} marginals"
+        event = ev.ExponentialDraws(what=what, log_weight_shift=shift, draws=draws)
+        return Priced(events=(event,), reads=reads, answer=answer)
