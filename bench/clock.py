@@ -119,9 +119,9 @@ def in_a_child(suite: str, point: Point, folder: Path, sources: Path | None = No
 
     With ``sources``, the package is imported from there; the bench stays this one.
     """
-    asked, found, log = (folder / name for name in ("job.json", "found.json", "log"))
-    found.unlink(missing_ok=True)
-    job = {"suite": suite, "point": {**point.plain, "limit": point.limit}, "found": str(found)}
+    asked, answer, log = (folder / name for name in ("job.json", "found.json", "log"))
+    answer.unlink(missing_ok=True)
+    job = {"suite": suite, "point": {**point.plain, "limit": point.limit}, "found": str(answer)}
     asked.write_text(json.dumps(job | {"sources": str(sources) if sources else None}))
     known = filter(None, [str(sources or ""), os.environ.get("PYTHONPATH")])
     start = time.monotonic()

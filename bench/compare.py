@@ -97,11 +97,11 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
 # ---------------------------------------------------------------------- who is behind
 
 
-def scatter(groups: Sequence[Sequence[float]]) -> float:
+def scatter(groups: Sequence[Sequence[float]], unknown: float = SCATTER) -> float:
     """Of one run, as a share of the mean: pooled, for two or three runs say little of their own."""
     several = [some for some in groups if len(some) > 1 and fmean(some) > 0]
     if not several:
-        return SCATTER
+        return unknown
     squares = sum((len(some) - 1) * (stdev(some) / fmean(some)) ** 2 for some in several)
     return math.sqrt(squares / sum(len(some) - 1 for some in several))
 
@@ -132,7 +132,9 @@ def ahead(sides: dict[str, list[float]], ours: str, usual: float) -> list[tuple[
     for other, theirs in sides.items():
         if other == ours or not theirs or not sides.get(ours) or not fmean(theirs):
             continue
-        chance = CLEARLY * usual * math.sqrt(1 / len(sides[ours]) + 1 / len(theirs))
+        # A table that scatters more than others do is given its own scatter.
+        spread = max(usual, scatter([sides[ours], theirs], usual))
+        chance = CLEARLY * spread * math.sqrt(1 / len(sides[ours]) + 1 / len(theirs))
         if fmean(sides[ours]) > fmean(theirs) * (1 + chance):
             found.append((other, fmean(theirs), chance))
     return found

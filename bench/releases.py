@@ -73,8 +73,8 @@ def by_cells(real: Coded, made: Coded, point: Point) -> Line:
     return sticks.cells(real, made, sticks.marginals(real, point.workload))
 
 
-def by_structure(real: Coded, made: Coded, point: Point) -> Line:
-    return sticks.structure(real, made, real.ordered)
+def by_structure(real: Coded, synthetic: Coded, point: Point) -> Line:
+    return sticks.structure(real, synthetic, real.ordered)
 
 
 def released(*rods: Stick) -> Callable[[Point], list[Line]]:

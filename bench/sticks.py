@@ -63,11 +63,11 @@ def _shares(table: Coded, columns: Names) -> np.ndarray:
     return counts / len(table)
 
 
-def gap(real: Coded, made: Coded, columns: Names) -> np.ndarray:
+def gap(real: Coded, synthetic: Coded, columns: Names) -> np.ndarray:
     """Shares of true rows less those of released ones, in every cell that has any of either."""
     if cells_of(real, columns) <= DENSE:
-        return _shares(real, columns) - _shares(made, columns)
-    both = np.concatenate([_numbered(real, columns), _numbered(made, columns)])
+        return _shares(real, columns) - _shares(synthetic, columns)
+    both = np.concatenate([_numbered(real, columns), _numbered(synthetic, columns)])
     occupied, where = np.unique(both, return_inverse=True)
     sides = where.reshape(-1)[: len(real)], where.reshape(-1)[len(real) :]
     true, found = (np.bincount(side, minlength=len(occupied)) / len(side) for side in sides)
@@ -131,14 +131,15 @@ def group_means(real: np.ndarray, made: np.ndarray) -> np.ndarray:
     return np.abs((real @ value)[large] / groups[large] - (made @ value)[large] / found[large])
 
 
-def rates(real: Coded, made: Coded, label: str, groups: Names) -> Line:
+def rates(real: Coded, synthetic: Coded, label: str, groups: Names) -> Line:
     """Errors of the share with a label's code 1, in every large group of rows.
 
     ``rate_kept`` is the slope of released shares on true ones, large groups counting more: below
     1, groups were made more alike than they are.
     """
     true, found = (
-        _shares(table, (*groups, label)).reshape(-1, table.domain[label]) for table in (real, made)
+        _shares(table, (*groups, label)).reshape(-1, table.domain[label])
+        for table in (real, synthetic)
     )
     large = true.sum(1) >= GROUP
     size = true.sum(1)[large]
@@ -154,7 +155,7 @@ def rates(real: Coded, made: Coded, label: str, groups: Names) -> Line:
     }
 
 
-def structure(real: Coded, made: Coded, ordered: Sequence[str]) -> Line:
+def structure(real: Coded, synthetic: Coded, ordered: Sequence[str]) -> Line:
     """Errors over all columns and pairs, or over those ordered ones that have three codes or more."""
     ranked = {name for name in ordered if real.domain[name] > 2}
     tv, rectangles, off, means = [], [0.0], [], [np.zeros(0)]
@@ -167,7 +168,7 @@ def structure(real: Coded, made: Coded, ordered: Sequence[str]) -> Line:
         means += [group_means(t.T, s.T)] if a in ranked else []
         means += [group_means(t, s)] if b in ranked else []
     every = np.concatenate(means)
-    singles = [_shares(real, (name,)) - _shares(made, (name,)) for name in real.domain]
+    singles = [_shares(real, (name,)) - _shares(synthetic, (name,)) for name in real.domain]
     return {
         "interval": max(interval(one) for one in singles),
         "rectangle": max(rectangles),

@@ -95,9 +95,9 @@ def coded(name: str) -> Coded:
     return Coded(codes, domain, RANKED_ADULT if name == "adult" else loans)
 
 
-def four_fifths(given: Coded) -> Coded:
+def four_fifths(table: Coded) -> Coded:
     """Of ADULT, by a public seed; what is left can judge a model of them."""
-    return given.rows(np.random.default_rng(0).permutation(len(given))[:FOUR_FIFTHS])
+    return table.rows(np.random.default_rng(0).permutation(len(table))[:FOUR_FIFTHS])
 
 
 def diabetes() -> Coded:
@@ -113,9 +113,9 @@ def diabetes() -> Coded:
 
 def twice(given: Coded) -> Coded:
     """Every column, and a copy of it under another name."""
-    copies = {f"{name} again": size for name, size in given.domain.items()}
-    ordered = (*given.ordered, *(f"{name} again" for name in given.ordered))
-    return Coded(np.hstack([given.codes, given.codes]), given.domain | copies, ordered)
+    copies = {f"{name} again": size for name, size in table.domain.items()}
+    ordered = (*table.ordered, *(f"{name} again" for name in table.ordered))
+    return Coded(np.hstack([table.codes, table.codes]), table.domain | copies, ordered)
 
 
 def kdd99(everybody: bool) -> Coded:
@@ -149,7 +149,7 @@ def invented(rows: int, sizes: Sequence[int], seed: int) -> Coded:
     codes = np.zeros((rows, len(sizes)), np.int32, order="F")
     for number, size in enumerate(sizes):
         steps = np.cumsum(rng.dirichlet(np.full(size, 0.5), shapes.CLASSES), axis=1)
-        drawn = rng.random(rows)
+        uniform = rng.random(rows)
         for k in range(shapes.CLASSES):
             mine = hidden == k
             codes[mine, number] = np.searchsorted(steps[k], drawn[mine]).clip(0, size - 1)

@@ -13,8 +13,8 @@ from bench.releases import by_cells, released
 LABEL, GROUPS = "income>50K", ("sex", "race", "education-num")
 
 
-def by_rates(real: Coded, made: Coded, _: Point) -> Line:
-    return sticks.rates(real, made, LABEL, GROUPS)
+def by_rates(real: Coded, synthetic: Coded, _: Point) -> Line:
+    return sticks.rates(real, synthetic, LABEL, GROUPS)
 
 
 SUITE = Suite(

@@ -681,6 +681,9 @@ def test_those_ahead_are_listed_only_beyond_scatter() -> None:
     assert line[:6] == ["1", "max", "1.50", "matrix", "1.03", "1.45"]
     # Of what was measured once, a sixth is chance: two standard errors of a difference are 0.47.
     assert behind(auto=[1.4], matrix=[1.0]) == [] and len(behind(auto=[1.5], matrix=[1.0])) == 1
+    # Here both scatter far more than the others do.
+    steady = {f"steady {i}": [2.0, 2.0, 2.0] for i in range(20)}
+    assert behind(auto=[1.0, 1.5, 2.0], matrix=[0.8, 1.2, 1.6], **steady) == []
     assert behind(auto=[2.0], nobody=[0.0]) == behind(matrix=[1.0]) == []
 
 
