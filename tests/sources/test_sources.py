@@ -9,6 +9,8 @@ import functools
 import gzip
 import io
 import itertools
+import json
+import struct
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -402,6 +404,41 @@ def test_text_in_parquet_that_is_not_utf8_is_read_as_other(tmp_path: Path) -> No
         PEOPLE["city"].other_code,
         4,
     ]
+
+
+def places_of(cells: list[bytes], file: Path, how: str) -> Path:
+    """Places on a map in Parquet: as the older standard marks them, in a key of the file, or as the
+    newer one, in a type of Parquet's own.
+    """
+    if how == "marked":
+        meant = {"version": "1.0.0", "primary_column": "city", "columns": {"city": {"encoding": "WKB", "geometry_types": []}}}  # fmt: skip
+        table = pa.table({"city": pa.array(cells, pa.binary())})
+        pq.write_table(table.replace_schema_metadata({"geo": json.dumps(meant)}), file)
+        return file
+    with duckdb.connect() as connection:
+        connection.sql("CREATE TABLE t AS SELECT 'POINT (1 2)'::GEOMETRY AS city FROM range(2)")
+        connection.sql(
+            f"COPY t TO '{file}' (FORMAT parquet, COMPRESSION uncompressed, GEOPARQUET_VERSION 'V2')"
+        )
+    written = file.read_bytes()
+    assert written.count(POINT) and "Geometry" in str(pq.ParquetFile(file).schema)
+    file.write_bytes(written.replace(POINT, cells[-1], 1))
+    return file
+
+
+POINT = struct.pack("<BIdd", 1, 1, 1.0, 2.0)
+
+
+@pytest.mark.parametrize("how", ["marked", "typed"])
+def test_a_place_in_parquet_that_makes_no_sense_stops_nobody(how: str, tmp_path: Path) -> None:
+    """DuckDB turned them into shapes, and stopped at one that has none."""
+    schema = Schema((PEOPLE["city"],))
+    wrong = b"\x1e" + POINT[1:]
+    whole, broken = (
+        rows_of(open_source(places_of([POINT, cell], tmp_path / "t.parquet", how), schema)).tolist()
+        for cell in (POINT, wrong)
+    )
+    assert len(whole) == 2 and whole == broken
 
 
 def test_a_far_moment_in_parquet_is_clamped_in_milliseconds_too(tmp_path: Path) -> None:

@@ -88,11 +88,11 @@ def _side_by_side(
 
 def _always_converts(kind: pa.DataType) -> bool:
     """Types that DuckDB reads whatever the value. It stops at a timestamp that its microseconds
-    cannot hold.
+    cannot hold, and at bytes that Parquet calls a geometry and that are none.
     """
     if pa.types.is_dictionary(kind):
         # Arrow keeps the index type that the file declares, and stops at a value too many for it.
-        return _always_converts(kind.value_type)
+        return pa.types.is_binary(kind.value_type) or _always_converts(kind.value_type)
     plain = (
         pa.types.is_boolean,
         pa.types.is_integer,
@@ -100,8 +100,6 @@ def _always_converts(kind: pa.DataType) -> bool:
         pa.types.is_date32,
         pa.types.is_string,
         pa.types.is_large_string,
-        pa.types.is_binary,
-        pa.types.is_large_binary,
     )
     return any(is_kind(kind) for is_kind in plain)
 
@@ -130,6 +128,8 @@ def _through_duckdb(
     try:
         # it would write to standard output whenever a file takes long
         connection.sql("SET enable_progress_bar = false")
+        # it would turn what a key of the file calls places into shapes, and stop at one that is none
+        connection.sql("SET enable_geoparquet_conversion = false")
         query = f"SELECT {wanted} FROM {relation}"  # noqa: S608 (numbers and an escaped path)
         for batch in connection.sql(query).to_arrow_reader(BLOCK_ROWS):
             yield batch.columns
