@@ -26,6 +26,7 @@ from understudy.privacy.verbs import VERBS, ReleaseTotal
 from understudy.privacy.verbs.base import Answer, Passes, Public, Verb
 from understudy.privacy.verbs.measure import Measurement
 from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.binned import BinnedMarginal
 from understudy.queries.marginal import Marginal
 
 
@@ -187,6 +188,8 @@ class Meter:
         given, copy = self._owned.get(id(batch), (None, None))
         if given is not batch or copy is None:
             copy = let_in_batch(batch, self._trusts)
+            if isinstance(copy, BinnedMarginal) and not copy.is_over(self._open_source().shape):
+                raise ParameterError("These bins are of another schema than the table's.")
             self._owned[id(batch)] = batch, copy
         return copy
 
@@ -214,12 +217,19 @@ class Meter:
         return exact
 
     def _count(self, source: Blocks, unseen: Sequence[QueryClass]) -> None:
-        tables = [batch for batch in unseen if isinstance(batch, Marginal)]
+        tables: dict[tuple[int, ...], list[Marginal | BinnedMarginal]] = {}
+        for batch in unseen:
+            if isinstance(batch, (Marginal, BinnedMarginal)):
+                tables.setdefault(batch.positions, []).append(batch)
         # all in one pass over the data
-        found = source.count([batch.positions for batch in tables]) if tables else []
-        # one at a time, so that the wide form of each table goes as soon as the narrow one is made
+        found = source.count(list(tables)) if tables else []
+        # one at a time, so that the wide form of each table goes as soon as the narrow one is made;
+        # in full resolution it stays only if it was asked for
         while found:
-            self._exact[tables.pop()] = compact(found.pop())
+            whole, (_, asked) = found.pop(), tables.popitem()
+            for batch in asked:
+                counts = batch.added_up(whole) if isinstance(batch, BinnedMarginal) else whole
+                self._exact[batch] = compact(counts)
         for batch in unseen:
             if batch not in self._exact:
                 self._exact[batch] = compact(type(batch).counts(batch, source))
