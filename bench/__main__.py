@@ -29,7 +29,7 @@ def setting(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description="Measurements of Understudy: see them, make them, show them.",
@@ -97,14 +97,14 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     report.add_argument(
         "--figures", type=Path, metavar="FOLDER", help="draw into this folder; needs matplotlib"
     )
-    return parser.parse_args(given)
+    return parser.parse_args(argv)
 
 
 def wanted(name: str) -> Suite:
-    known = grid.suites()
-    if name not in known:
-        sys.exit(f"There is no suite {name!r}. There are: {', '.join(known)}.")
-    return known[name]
+    suites = grid.suites()
+    if name not in suites:
+        sys.exit(f"There is no suite {name!r}. There are: {', '.join(suites)}.")
+    return suites[name]
 
 
 def points(suite: Suite, asked: argparse.Namespace) -> list[Point]:
@@ -123,9 +123,9 @@ def show_list(asked: argparse.Namespace) -> None:
             for point in one.points():
                 print(point.words)
         return
-    known = grid.suites()
-    width = max(map(len, known))
-    for name, suite in known.items():
+    suites = grid.suites()
+    width = max(map(len, suites))
+    for name, suite in suites.items():
         count = sum(len(list(one.points())) for one in suite.grids)
         print(f"{name:<{width}}  {count:>4} measurements  {suite.description}")
     lacking = [name for name in tables.FILES if tables.lacks(name)]
@@ -185,8 +185,8 @@ def show_report(asked: argparse.Namespace) -> None:
             print(f"drawn: {figures.draw(suite, rows, asked.figures)}")
 
 
-def main(given: Sequence[str] | None = None) -> None:
-    asked = arguments(given)
+def main(argv: Sequence[str] | None = None) -> None:
+    asked = arguments(argv)
     if asked.data is not None:
         # so that children look there as well
         os.environ[tables.VARIABLE] = str(asked.data.resolve())

@@ -110,8 +110,8 @@ def failure(code: int | None, cpu: float, limit: int, log: Path) -> str:
     # The kernel's two clocks differ a little.
     if code == -signal.SIGXCPU or (code == -signal.SIGKILL and cpu >= 0.95 * limit):
         return f"no result within {limit} CPU s"
-    said = log.read_text(errors="replace").strip().splitlines() or ["nothing"]
-    return f"stopped with status {code}: {said[-1][:MOST_SAID]}"
+    output = log.read_text(errors="replace").strip().splitlines() or ["nothing"]
+    return f"stopped with status {code}: {output[-1][:MOST_SAID]}"
 
 
 def in_a_child(suite: str, point: Point, folder: Path, sources: Path | None = None) -> list[Line]:
@@ -132,7 +132,7 @@ def in_a_child(suite: str, point: Point, folder: Path, sources: Path | None = No
         {"PYTHONPATH": os.pathsep.join(known)},
     )
     if code == 0:
-        lines: list[Line] = json.loads(found.read_text())
+        lines: list[Line] = json.loads(answer.read_text())
         return lines
     cpu = usage.ru_utime + usage.ru_stime
     why = failure(code, cpu, point.limit, log)

@@ -23,12 +23,12 @@ HIGH, WIDE = 3.6, 4.6  # inches of a panel
 
 def matplotlib() -> Any:
     try:
-        import matplotlib as found
+        import matplotlib as module
     except ImportError:
         sys.exit("Figures are drawn by matplotlib, which is not installed: pip install matplotlib")
-    found.use("svg")
-    found.rcParams["svg.hashsalt"] = "understudy"  # the same results draw the same file
-    return found
+    module.use("svg")
+    module.rcParams["svg.hashsalt"] = "understudy"  # the same results draw the same file
+    return module
 
 
 def values(rows: Sequence[Row], name: str | None) -> list[Any]:

@@ -123,11 +123,11 @@ class Grid:
             for name, value in changes.items()
             if value is not None and getattr(self, name) not in (("",), (None,))
         }
-        known = [
+        merged = [
             {**one, **{name: value for name, value in settings.items() if name in one}}
             for one in self.settings
         ]
-        different = [one for number, one in enumerate(known) if one not in known[:number]]
+        different = [one for number, one in enumerate(merged) if one not in merged[:number]]
         return replace(self, **has, settings=different)
 
 
@@ -184,8 +184,8 @@ class Suite:
     description: str = ""
 
     def measure_of(self, point: Point) -> Measure:
-        (found,) = {grid.measure for grid in self.grids if grid.part == point.part}
-        return found
+        (measure,) = {grid.measure for grid in self.grids if grid.part == point.part}
+        return measure
 
 
 def suites() -> dict[str, Suite]:
@@ -197,5 +197,5 @@ def suites() -> dict[str, Suite]:
 def suite(name: str) -> Suite:
     module = importlib.import_module(f"bench.suites.{name}")
     described = (module.__doc__ or "").strip().splitlines()[0]
-    found: Suite = replace(module.SUITE, name=name, description=described)
-    return found
+    whole: Suite = replace(module.SUITE, name=name, description=described)
+    return whole

@@ -34,9 +34,9 @@ def warm_up(mechanism: str = "auto") -> None:
     chooses.
     """
     small, (name, _) = invented(1_000, [2, 3, 5, 8], 0), mechanism_of(mechanism)
-    known = "arp" if name == "auto" else name
+    chosen = "arp" if name == "auto" else name
     us.release(
-        small.table, schema=small.schema, epsilon=1, mechanism=known, workload="2-way", rows=500
+        small.table, schema=small.schema, epsilon=1, mechanism=chosen, workload="2-way", rows=500
     )
 
 
@@ -46,7 +46,7 @@ def release(point: Point, table: Coded, work: us.Workload, **more: Any) -> tuple
     parameters |= more.pop("parameters", {})
     relation, delta = point.relation or "replace-one", Fraction(1, len(table) ** 2)
     with clock() as spent:
-        made = us.release(
+        result = us.release(
             table.table,
             schema=table.schema,
             workload=work,
@@ -58,19 +58,22 @@ def release(point: Point, table: Coded, work: us.Workload, **more: Any) -> tuple
             seed=point.seed,
             **more,
         )
-    return made, spent
+    return result, spent
 
 
-def facts(made: us.Release) -> Line:
+def facts(result: us.Release) -> Line:
     """What a release says of itself."""
-    return {"chosen": made.manifest["mechanism"]["name"], "alpha": float(made.certificate.alpha)}
+    return {
+        "chosen": result.manifest["mechanism"]["name"],
+        "alpha": float(result.certificate.alpha),
+    }
 
 
 Stick = Callable[[Coded, Coded, Point], Line]
 
 
-def by_cells(real: Coded, made: Coded, point: Point) -> Line:
-    return sticks.cells(real, made, sticks.marginals(real, point.workload))
+def by_cells(real: Coded, synthetic: Coded, point: Point) -> Line:
+    return sticks.cells(real, synthetic, sticks.marginals(real, point.workload))
 
 
 def by_structure(real: Coded, synthetic: Coded, point: Point) -> Line:
@@ -84,12 +87,12 @@ def released(*rods: Stick) -> Callable[[Point], list[Line]]:
         warm_up(point.mechanism)
         table = load(point.data)
         work = us.explicit(table.schema, columns=sticks.marginals(table, point.workload))
-        made, spent = release(point, table, work)
-        rows = table.like(made.synthetic)
-        found: Line = {**spent.line, **facts(made)}
+        result, spent = release(point, table, work)
+        rows = table.like(result.synthetic)
+        line: Line = {**spent.line, **facts(result)}
         for rod in rods:
-            found |= rod(table, rows, point)
-        return [found]
+            line |= rod(table, rows, point)
+        return [line]
 
     return measure
 
@@ -98,18 +101,18 @@ BY_CELLS = released(by_cells)
 BY_ALL_STICKS = released(by_cells, by_structure)
 
 
-def answered(real: np.ndarray, made: np.ndarray, work: us.Workload) -> Line:
+def answered(real: np.ndarray, synthetic: np.ndarray, work: us.Workload) -> Line:
     """Largest and mean error of any queries, by counting them in the rows of both."""
     from understudy.counting.tally import CodedRows
 
-    tables = [CodedRows(rows.astype(np.int32), work.schema.shape) for rows in (real, made)]
+    tables = [CodedRows(rows.astype(np.int32), work.schema.shape) for rows in (real, synthetic)]
     gaps = []
     for part in work:
-        true, found = (
+        true, estimate = (
             part.counts(table).dense() / len(rows)
-            for table, rows in zip(tables, (real, made), strict=True)
+            for table, rows in zip(tables, (real, synthetic), strict=True)
         )
-        gaps.append(np.abs(true - found))
+        gaps.append(np.abs(true - estimate))
     total = sum(float(one.sum()) for one in gaps)
     return {
         "max": max(float(one.max()) for one in gaps),

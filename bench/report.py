@@ -71,13 +71,13 @@ def beside(view: View, groups: dict[tuple[Any, ...], list[Row]]) -> dict[tuple[A
     """CPU seconds as a multiple of those of the first line that differs in this one axis only."""
     if view.ratio is None:
         return {}
-    place, first, found = list(view.by).index(view.ratio), dict[tuple[Any, ...], float](), {}
+    place, first, ratios = list(view.by).index(view.ratio), dict[tuple[Any, ...], float](), {}
     for key, those in groups.items():
         cpu = mean([row for row in those if not row.get("failure")], "cpu")
         if cpu:
             base = first.setdefault((*key[:place], *key[place + 1 :]), cpu)
-            found[key] = f"{cpu / base:.2f}"
-    return found if len(found) > len(first) else {}
+            ratios[key] = f"{cpu / base:.2f}"
+    return ratios if len(ratios) > len(first) else {}
 
 
 def origin(rows: Sequence[Row]) -> str:

@@ -78,10 +78,12 @@ def facts() -> Mapping[str, Any]:
 
 def this_run() -> str:
     """The name of a run unless one is given: one commit on one kind of machine."""
-    known = facts()
-    machine = [known[name] for name in ("processor", "cores", "memory_gb", "python", "versions")]
+    machine_facts = facts()
+    machine = [
+        machine_facts[name] for name in ("processor", "cores", "memory_gb", "python", "versions")
+    ]
     told_apart = hashlib.sha256(json.dumps(machine).encode()).hexdigest()[:4]
-    return f"{known['commit'] or _version('understudy')}-{told_apart}"
+    return f"{machine_facts['commit'] or _version('understudy')}-{told_apart}"
 
 
 def _scalar(value: Any) -> Any:
@@ -95,8 +97,8 @@ def row_of(suite: str, run: str, point: Point, line: Line) -> Row:
     asked = point.plain
     settings = {name: _scalar(value) for name, value in asked.pop("settings").items()}
     when = datetime.now(UTC).isoformat(timespec="seconds")
-    known = {"suite": suite, "run": run, "key": point.key, "when": when, **facts()}
-    return {**known, "load": round(os.getloadavg()[0], 2), **settings, **asked, **line}
+    origin = {"suite": suite, "run": run, "key": point.key, "when": when, **facts()}
+    return {**origin, "load": round(os.getloadavg()[0], 2), **settings, **asked, **line}
 
 
 def table_of(rows: Iterable[Row]) -> pa.Table:
@@ -140,8 +142,8 @@ class Session:
 
     def done(self, failed_too: bool = True) -> set[str]:
         """Keys of the points that this run has, from this call or an earlier one."""
-        kept = [row for row in read(self.out, self.suite) if row["run"] == self.run]
-        return {row["key"] for row in kept if failed_too or not row.get("failure")}
+        own = [row for row in read(self.out, self.suite) if row["run"] == self.run]
+        return {row["key"] for row in own if failed_too or not row.get("failure")}
 
     def add(self, point: Point, lines: Iterable[Line]) -> None:
         self.rows += [row_of(self.suite, self.run, point, line) for line in lines]

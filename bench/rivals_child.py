@@ -30,7 +30,7 @@ def understudy(job: dict[str, Any], codes: np.ndarray) -> Made:
 
     domain = job["domain"]
     schema = us.Schema.from_domain(domain)
-    made = us.release(
+    result = us.release(
         pa.table({column: codes[:, i] for i, column in enumerate(domain)}),
         schema=schema,
         workload=us.explicit(schema, columns=[tuple(part) for part in job["workload"]]),
@@ -39,11 +39,11 @@ def understudy(job: dict[str, Any], codes: np.ndarray) -> Made:
         neighbours="add-remove-one",
         **job["settings"],
     )
-    rows = np.column_stack([made.synthetic[column].to_numpy() for column in domain])
+    rows = np.column_stack([result.synthetic[column].to_numpy() for column in domain])
     return rows, {
-        "rho": float(Fraction(made.manifest["budget"]["rho"])),
-        "note": made.manifest["mechanism"]["name"],
-        "alpha": made.certificate.alpha,
+        "rho": float(Fraction(result.manifest["budget"]["rho"])),
+        "note": result.manifest["mechanism"]["name"],
+        "alpha": result.certificate.alpha,
     }
 
 
@@ -58,8 +58,8 @@ def _dpmm(kind: str, job: dict[str, Any], codes: np.ndarray, **fit: Any) -> Made
     )
     model.set_domain(job["domain"])
     model.generator.fit(pd.DataFrame(codes, columns=list(job["domain"])), **fit)
-    made = model.generate()  # as many rows as it estimates: n is private under add-remove-one
-    return made[list(job["domain"])].to_numpy(), {
+    frame = model.generate()  # as many rows as it estimates: n is private under add-remove-one
+    return frame[list(job["domain"])].to_numpy(), {
         "rho": float(model.generator.rho),
         "note": f"{sum(len(c) > 1 for c in model.generator.cliques)} marginals beyond the 1-ways",
     }
@@ -90,9 +90,9 @@ def _opendp(algorithm: Any, job: dict[str, Any], codes: np.ndarray) -> Made:
     table = (
         context.query(rho=job["rho"]).contingency_table(cuts=cuts, algorithm=algorithm).release()
     )
-    made = table.model.synthetic_data(None, "round").df
+    frame = table.model.synthetic_data(None, "round").df
     measured = sum(len(m.clique) > 1 for m in table.marginals.flatten())
-    return np.column_stack([np.asarray(made[column]) for column in domain]), {
+    return np.column_stack([np.asarray(frame[column]) for column in domain]), {
         "rho": job["rho"],
         "note": f"{measured} marginals beyond the 1-ways",
     }

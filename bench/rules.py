@@ -168,28 +168,28 @@ class Case:
         return f"{'exponential' if self.noise is None else self.noise}, {which}"
 
 
-def mistakes(of: RuleClass, rule: Rule, rows: Labelled) -> int:
-    said = of.predict(rule, rows.bits)
-    return int(rows.no[said].sum() + rows.yes[~said].sum())
+def mistakes(rules: RuleClass, rule: Rule, rows: Labelled) -> int:
+    labels = rules.predict(rule, rows.bits)
+    return int(rows.no[labels].sum() + rows.yes[~labels].sum())
 
 
-def all_mistakes(of: RuleClass, rows: Labelled) -> np.ndarray:
+def all_mistakes(rules: RuleClass, rows: Labelled) -> np.ndarray:
     """Of every rule of a class."""
-    costs: np.ndarray = counting_of(of).costs(rows.points((1, 1))) + rows.yes.sum()
+    costs: np.ndarray = counting_of(rules).costs(rows.points((1, 1))) + rows.yes.sum()
     return costs
 
 
-def best(of: RuleClass, rows: Labelled, work: float) -> int | None:
+def best(rules: RuleClass, rows: Labelled, work: float) -> int | None:
     """The fewest mistakes of any rule, by counting or by a solve; None without a proof."""
     try:
-        return int(all_mistakes(of, rows).min())
+        return int(all_mistakes(rules, rows).min())
     except NotSupported:
         points = rows.points((1, 1))
-        problem = Tilted(of, of.lift(points.bits), points.cost)
-        found = Cpsat(work=work).solve(problem)
+        problem = Tilted(rules, rules.lift(points.bits), points.cost)
+        solved = Cpsat(work=work).solve(problem)
         return (
-            mistakes(of, found.rule, rows)
-            if found is not None and certified(problem, found, 0)
+            mistakes(rules, solved.rule, rows)
+            if solved is not None and certified(problem, solved, 0)
             else None
         )
 

@@ -29,12 +29,12 @@ def marginals(table: Coded, workload: str) -> list[Names]:
     ``3-way:64@0 that fit`` chooses only among those with at most n cells, and draws as the
     experiments of the FEM and RAP papers do.
     """
-    found = SPEC.fullmatch(workload)
-    if not found:
+    match = SPEC.fullmatch(workload)
+    if not match:
         raise ValueError(f"{workload!r} is not a workload such as 3-way:64@0 or 2-way.")
-    k, size, seed = int(found[1]), int(found[2] or 10**6), int(found[3] or 0)
+    k, size, seed = int(match[1]), int(match[2] or 10**6), int(match[3] or 0)
     every, draw = list(itertools.combinations(table.domain, k)), np.random.RandomState(seed)
-    if not found[4]:
+    if not match[4]:
         return [every[i] for i in draw.permutation(len(every))[:size]]
     fits = [some for some in every if cells_of(table, some) <= len(table)]
     return (
@@ -70,13 +70,13 @@ def gap(real: Coded, synthetic: Coded, columns: Names) -> np.ndarray:
     both = np.concatenate([_numbered(real, columns), _numbered(synthetic, columns)])
     occupied, where = np.unique(both, return_inverse=True)
     sides = where.reshape(-1)[: len(real)], where.reshape(-1)[len(real) :]
-    true, found = (np.bincount(side, minlength=len(occupied)) / len(side) for side in sides)
-    return true - found
+    true, estimate = (np.bincount(side, minlength=len(occupied)) / len(side) for side in sides)
+    return true - estimate
 
 
-def cells(real: Coded, made: Coded, work: Sequence[Names]) -> Line:
+def cells(real: Coded, synthetic: Coded, work: Sequence[Names]) -> Line:
     """Largest and mean error over all cells of a workload; mean tv of its marginals."""
-    gaps = [np.abs(gap(real, made, columns)) for columns in work]
+    gaps = [np.abs(gap(real, synthetic, columns)) for columns in work]
     total = sum(float(one.sum()) for one in gaps)
     queries = sum(cells_of(real, columns) for columns in work)
     largest = max(float(one.max()) for one in gaps)
@@ -123,12 +123,15 @@ def correlation(shares: np.ndarray) -> float:
     return float(x @ shares @ y) / spread if occupied else 0.0
 
 
-def group_means(real: np.ndarray, made: np.ndarray) -> np.ndarray:
+def group_means(real: np.ndarray, synthetic: np.ndarray) -> np.ndarray:
     """Errors of the second column's mean in each large group of the first, in units of its range."""
     value = np.arange(real.shape[1]) / max(real.shape[1] - 1, 1)
-    groups, found = real.sum(1), np.maximum(made.sum(1), 1e-12)  # a group that was lost has mean 0
+    groups = real.sum(1)
+    synthetic_groups = np.maximum(synthetic.sum(1), 1e-12)  # a group that was lost has mean 0
     large = groups >= GROUP
-    return np.abs((real @ value)[large] / groups[large] - (made @ value)[large] / found[large])
+    return np.abs(
+        (real @ value)[large] / groups[large] - (synthetic @ value)[large] / synthetic_groups[large]
+    )
 
 
 def rates(real: Coded, synthetic: Coded, label: str, groups: Names) -> Line:
@@ -160,7 +163,7 @@ def structure(real: Coded, synthetic: Coded, ordered: Sequence[str]) -> Line:
     ranked = {name for name in ordered if real.domain[name] > 2}
     tv, rectangles, off, means = [], [0.0], [], [np.zeros(0)]
     for a, b in itertools.combinations(real.domain, 2):
-        t, s = pair(real, a, b), pair(made, a, b)
+        t, s = pair(real, a, b), pair(synthetic, a, b)
         tv.append(float(np.abs(t - s).sum()) / 2)
         if {a, b} <= ranked:
             rectangles.append(rectangle(t - s))

@@ -77,7 +77,7 @@ def paths(name: str) -> tuple[Path, ...]:
 def lacks(data: str) -> str | None:
     """Why a data set cannot be had, or None. What is invented can always be had."""
     name = next(
-        (known for known in sorted(FILES, key=len, reverse=True) if data.startswith(known)), None
+        (prefix for prefix in sorted(FILES, key=len, reverse=True) if data.startswith(prefix)), None
     )
     if name is None or all(path.exists() for path in paths(name)):
         return None
@@ -111,7 +111,7 @@ def diabetes() -> Coded:
     return Coded(schema.encode(read), domain, ordered, (read, schema))
 
 
-def twice(given: Coded) -> Coded:
+def twice(table: Coded) -> Coded:
     """Every column, and a copy of it under another name."""
     copies = {f"{name} again": size for name, size in table.domain.items()}
     ordered = (*table.ordered, *(f"{name} again" for name in table.ordered))
@@ -152,7 +152,7 @@ def invented(rows: int, sizes: Sequence[int], seed: int) -> Coded:
         uniform = rng.random(rows)
         for k in range(shapes.CLASSES):
             mine = hidden == k
-            codes[mine, number] = np.searchsorted(steps[k], drawn[mine]).clip(0, size - 1)
+            codes[mine, number] = np.searchsorted(steps[k], uniform[mine]).clip(0, size - 1)
     return Coded(codes, {f"c{number}": size for number, size in enumerate(sizes)})
 
 
@@ -165,12 +165,12 @@ def some_sizes(columns: int) -> list[int]:
     )
 
 
-def words(given: Coded) -> tuple[pa.Table, us.Schema]:
+def words(source: Coded) -> tuple[pa.Table, us.Schema]:
     """The same table with words for codes."""
     listed = {
-        name: [f"{name} number {i}" for i in range(size)] for name, size in given.domain.items()
+        name: [f"{name} number {i}" for i in range(size)] for name, size in source.domain.items()
     }
-    table = pa.table({name: pa.array(listed[name]).take(given.table[name]) for name in listed})
+    table = pa.table({name: pa.array(listed[name]).take(source.table[name]) for name in listed})
     fields = [
         {"name": name, "type": "string", "constraints": {"enum": enum}}
         for name, enum in listed.items()
@@ -210,7 +210,7 @@ def load(data: str) -> Coded:
     return KNOWN[data]()
 
 
-def write(given: Coded, place: Path) -> Path:
+def write(table: Coded, place: Path) -> Path:
     """As Parquet, for what reads files."""
-    pq.write_table(given.table, place)
+    pq.write_table(table.table, place)
     return place

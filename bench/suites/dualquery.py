@@ -82,17 +82,17 @@ def played(
         np.abs(play.model.shares(part) - part.counts(source).dense() / len(table)) for part in work
     ]
     errors = np.concatenate(gaps)
-    known: Line = {
+    numbers: Line = {
         name: value
         for name, value in dict(play.facts).items()
         if isinstance(value, (int, float, str))
     }
-    found: Line = {
+    accuracy: Line = {
         "average": float(errors.mean()),
         "max": float(errors.max()),
         "costs_epsilon": float(cost.epsilon_at(DELTA) or 0),
     }
-    return {**spent.line, **known, **found}
+    return {**spent.line, **numbers, **accuracy}
 
 
 def asked(point: Point) -> tuple[Coded, us.Workload]:
@@ -106,10 +106,10 @@ def rounds(point: Point) -> list[Line]:
     source = open_source(table.table, work.schema)
     zero = np.concatenate([part.counts(source).dense() / len(table) for part in work])
     # A budget wide enough for the certificate's share as well: what is compared here is the play.
-    found = played(table, work, fixed(count, SAMPLES, STEP), Fraction(2), point.seed)
+    result = played(table, work, fixed(count, SAMPLES, STEP), Fraction(2), point.seed)
     return [
         {
-            **found,
+            **result,
             "rounds": count,
             "average_of_zero": float(zero.mean()),
             "max_of_zero": float(zero.max()),
@@ -129,8 +129,8 @@ def small_steps(point: Point) -> list[Line]:
 
 def kdd(point: Point) -> list[Line]:
     table, work = asked(point)
-    found = played(table, work, DualQuery(), exact(point.epsilon), point.seed)
-    return [{**found, "microseconds_a_query": 1e6 * float(found["wall"] or 0) / work.size}]
+    result = played(table, work, DualQuery(), exact(point.epsilon), point.seed)
+    return [{**result, "microseconds_a_query": 1e6 * float(result["wall"] or 0) / work.size}]
 
 
 SUITE = Suite(

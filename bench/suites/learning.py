@@ -37,7 +37,7 @@ LITERALS, OTHERS = ("conjunctions", "disjunctions"), ("parities", "halfspaces", 
 # ---------------------------------------------------------------------- measures
 
 
-def known(point: Point) -> tuple[Any, Any, Any]:
+def problem(point: Point) -> tuple[Any, Any, Any]:
     """The class of rules, the table, and its first rows; listing suites needs no learner."""
     from bench import rules
 
@@ -55,7 +55,7 @@ def counted(point: Point) -> list[Line]:
     """Every rule once, and the law of the exponential mechanism at each epsilon."""
     from bench import rules
 
-    (case, _, rows), n, found = known(point), point["n"], []
+    (case, _, rows), n, lines = problem(point), point["n"], []
     with clock() as spent:
         costs = rules.all_mistakes(case.of, rows)
     values, members = np.unique(costs, return_counts=True)
@@ -67,39 +67,39 @@ def counted(point: Point) -> list[Line]:
             "excess": float(share @ (values - values[0])) / n,
             "high": int(high - values[0]) / n,
         }
-        said: Line = {"epsilon": float(epsilon), "members": len(costs)}
-        found.append({**line(case, rows, n, int(values[0])), **said, **excess, **spent.line})
-    return found
+        setting: Line = {"epsilon": float(epsilon), "members": len(costs)}
+        lines.append({**line(case, rows, n, int(values[0])), **setting, **excess, **spent.line})
+    return lines
 
 
 def solved(point: Point) -> list[Line]:
     """Some RSPM at each epsilon."""
     from bench import rules
 
-    (case, _, rows), n, work, found = known(point), point["n"], point["work"], []
+    (case, _, rows), n, work, lines = problem(point), point["n"], point["work"], []
     fewest = rules.best(case.of, rows, work)
     for epsilon in EPSILONS:
-        made = [rules.perturbed(case, rows, epsilon, work) for _ in range(point["solves"])]
-        wrong = [rules.mistakes(case.of, rule, rows) for rule, _ in made if rule is not None]
-        said: Line = {
+        solves = [rules.perturbed(case, rows, epsilon, work) for _ in range(point["solves"])]
+        wrong = [rules.mistakes(case.of, rule, rows) for rule, _ in solves if rule is not None]
+        setting: Line = {
             "epsilon": float(epsilon),
             "certified": len(wrong),
-            "cpu": float(np.mean([cpu for _, cpu in made])),
+            "cpu": float(np.mean([cpu for _, cpu in solves])),
         }
-        one = {**line(case, rows, n, fewest), **said}
+        one = {**line(case, rows, n, fewest), **setting}
         if wrong and fewest is not None:
             one |= {"excess": float(np.mean(wrong) - fewest) / n, "high": (max(wrong) - fewest) / n}
-        found.append(one)
+        lines.append(one)
         if not wrong:  # it will not be easier at another epsilon
             break
-    return found
+    return lines
 
 
 def reach(point: Point) -> list[Line]:
     """What CP-SAT proves at 20 attributes in other classes; a no may be bad luck."""
     from bench import rules
 
-    case, _, rows = known(point)
+    case, _, rows = problem(point)
     rule, cpu = rules.perturbed(case, rows, "1", point["work"])
     return [
         {
@@ -117,30 +117,30 @@ def law(point: Point) -> list[Line]:
     from understudy.privacy.noise.samplers import Noise
     from understudy.privacy.noise.softmin import draw_least
 
-    (case, table, rows), n = known(point), point["n"]
+    (case, table, rows), n = problem(point), point["n"]
     costs = rules.all_mistakes(case.of, rows)
     expected = counted(point)[1]["excess"]
-    drawn = [int(costs[draw_least(Noise(), costs, Fraction(1, 2))]) for _ in range(200)]
+    draws = [int(costs[draw_least(Noise(), costs, Fraction(1, 2))]) for _ in range(200)]
     asked = [
         rules.mistakes(case.of, rules.by_learn(case, table, n, "1").rule, rows) for _ in range(20)
     ]
-    found = []
-    for how, got in (("200 draws", drawn), ("20 calls of learn", asked)):
+    lines = []
+    for how, got in (("200 draws", draws), ("20 calls of learn", asked)):
         error = float(np.std(got)) / np.sqrt(len(got)) / n
         measured: Line = {
             "check": how,
             "mean_excess": (float(np.mean(got)) - int(costs.min())) / n,
             "error": error,
         }
-        found.append({**line(case, rows, n, int(costs.min())), **measured, "law": expected})
-    return found
+        lines.append({**line(case, rows, n, int(costs.min())), **measured, "law": expected})
+    return lines
 
 
 def noiseless(point: Point) -> list[Line]:
     """That RSPM with next to no noise finds the best rule."""
     from bench import rules
 
-    case, _, rows = known(point)
+    case, _, rows = problem(point)
     fewest = rules.best(case.of, rows, point["work"])
     rule, cpu = rules.perturbed(case, rows, "10000", point["work"])
     got = None if rule is None else rules.mistakes(case.of, rule, rows)
@@ -158,7 +158,7 @@ def headline(point: Point) -> list[Line]:
     """Through ``learn``, on all of ADULT: CPU seconds, the child's included."""
     from bench import rules
 
-    case, table, rows = known(point)
+    case, table, rows = problem(point)
     # compiles
     rules.by_learn(rules.Case("conjunctions", 8, case.width, noise=case.noise), table, 1_000, "1")
     with clock() as spent:

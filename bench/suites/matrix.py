@@ -41,7 +41,7 @@ def measure(point: Point) -> list[Line]:
     spend = rho * (1 - TOTAL_SHARE) if private else rho
     total_sigma = Fraction(float(1 / (2 * rho * TOTAL_SHARE)) ** 0.5) if private else Fraction(0)
     with clock() as spent:
-        made = plan(
+        strategy = plan(
             wanted,
             rho=spend,
             neighbours=neighbours,
@@ -49,16 +49,16 @@ def measure(point: Point) -> list[Line]:
             total_sigma=total_sigma,
         )
     equal, split = plain(cells, float(rho), neighbours)
-    ours = made.errors**2
+    ours = strategy.errors**2
     weights = sum(
-        float(sensitivity(p) / s**2) for p, s in zip(made.batches, made.sigmas, strict=True)
+        float(sensitivity(p) / s**2) for p, s in zip(strategy.batches, strategy.sigmas, strict=True)
     )
-    worst = float(joint_l2(made.batches, made.sigmas, neighbours)) / (
+    worst = float(joint_l2(strategy.batches, strategy.sigmas, neighbours)) / (
         weights if private else 2 * weights
     )
     deviations: Line = {
         "mean_sd": float(np.sqrt(cells @ ours / cells.sum())),
-        "largest_sd": float(made.errors.max()),
+        "largest_sd": float(strategy.errors.max()),
         "plain_mean_sd": float(np.sqrt(cells @ equal / cells.sum())),
         "plain_largest_sd": float(np.sqrt(equal.max())),
     }
@@ -68,7 +68,7 @@ def measure(point: Point) -> list[Line]:
         "gain_in_largest": float(equal.max() / ours.max()),
         "above_bound": worst - 1,
     }
-    return [{**spent.line, "residuals": len(made.batches), **deviations, **gains}]
+    return [{**spent.line, "residuals": len(strategy.batches), **deviations, **gains}]
 
 
 SUITE = Suite(

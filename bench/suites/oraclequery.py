@@ -59,11 +59,12 @@ def measure(point: Point) -> list[Line]:
     every = AllConjunctions.of(schema, schema.names)
     released(point, table[:100], schema)  # compiles
     with clock() as spent:
-        made = released(point, table, schema)
-    true, found = (
-        every.counts(CodedRows(rows, schema.shape)).dense() / len(rows) for rows in (table, made)
+        synthetic = released(point, table, schema)
+    true, estimate = (
+        every.counts(CodedRows(rows, schema.shape)).dense() / len(rows)
+        for rows in (table, synthetic)
     )
-    gaps = np.abs(true - found)
+    gaps = np.abs(true - estimate)
     short = gaps[np.bitwise_count(np.arange(every.size)) <= SHORT]
     return [{**spent.line, "max": float(gaps.max()), "max_of_short": float(short.max())}]
 

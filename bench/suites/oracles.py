@@ -56,36 +56,39 @@ def binary(point: Point) -> tuple[Instance, Variants]:
 
 def usable(point: Point, instance: Instance) -> dict[str, Oracle]:
     """Those that are installed, and whose name holds what was asked for."""
-    known: dict[str, Oracle] = {"search": Search(), "search 20x20": Search(restarts=20, kicks=20)}
+    oracles: dict[str, Oracle] = {"search": Search(), "search 20x20": Search(restarts=20, kicks=20)}
     if len(instance.shape) < WIDE:
-        known["exact"] = Exact()
+        oracles["exact"] = Exact()
     for name, kind in OUTSIDE.items():
         try:
-            known[name] = kind(wall=point["wall_limit"])
+            oracles[name] = kind(wall=point["wall_limit"])
         except NotSupported as missing:
             print(missing)
     warm = Instance.of([2, 2], FlatQueries.conjunctions(np.array([[0, 1]]), np.array([[1, 1]])))
-    for name in {"search", "exact"} & known.keys():  # compiles
-        known[name].solve(warm, 0)
-    return {name: oracle for name, oracle in known.items() if point["oracle"] in name}
+    for name in {"search", "exact"} & oracles.keys():  # compiles
+        oracles[name].solve(warm, 0)
+    return {name: oracle for name, oracle in oracles.items() if point["oracle"] in name}
 
 
 def compared(results: dict[str, tuple[float, list[Found]]], count: int) -> list[Line]:
     best = np.full(count, -np.inf)
-    for _, found in results.values():
-        best[: len(found)] = np.maximum(best[: len(found)], [one.value for one in found])
+    for _, solutions in results.values():
+        best[: len(solutions)] = np.maximum(
+            best[: len(solutions)], [one.value for one in solutions]
+        )
     slowest, lines = max(ms for ms, _ in results.values()), list[Line]()
-    for name, (ms, found) in results.items():
+    for name, (ms, solutions) in results.items():
         right = [
-            one.value > top - 1e-6 * (1 + abs(top)) for one, top in zip(found, best, strict=False)
+            one.value > top - 1e-6 * (1 + abs(top))
+            for one, top in zip(solutions, best, strict=False)
         ]
         shares: Line = {
             "best": float(np.mean(right)),
-            "proved": float(np.mean([one.proved for one in found])),
+            "proved": float(np.mean([one.proved for one in solutions])),
         }
-        failed = sum(one.ended is Ended.FAILED for one in found)
+        failed = sum(one.ended is Ended.FAILED for one in solutions)
         cost: Line = {"mechanism": name, "cpu_ms": ms, "times_faster_than_slowest": slowest / ms}
-        lines.append({**cost, **shares, "failed": failed, "cpu": ms * len(found) / 1000})
+        lines.append({**cost, **shares, "failed": failed, "cpu": ms * len(solutions) / 1000})
     return lines
 
 
@@ -94,10 +97,10 @@ def measure(point: Point) -> list[Line]:
     few = Variants(linear=None if variants.linear is None else variants.linear[: point["outside"]])
     results = {}
     for name, oracle in usable(point, instance).items():
-        given = few if name in OUTSIDE else variants
+        chosen = few if name in OUTSIDE else variants
         with clock() as spent:
-            found = oracle.solve_many(instance, given, 1)
-        results[name] = spent.cpu * 1000 / len(given), found
+            solutions = oracle.solve_many(instance, chosen, 1)
+        results[name] = spent.cpu * 1000 / len(chosen), solutions
     return compared(results, len(variants))
 
 

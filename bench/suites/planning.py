@@ -69,12 +69,12 @@ def measure(point: Point) -> list[Line]:
         workload=point.workload,
         mechanism=point.mechanism,
     )
-    found: Line = {"cpu": cpu, "peak": peak, "chosen": expected.mechanism}
+    line: Line = {"cpu": cpu, "peak": peak, "chosen": expected.mechanism}
     if expected.seconds is not None and expected.memory is not None:
         planned = expected.memory / GIGABYTE / 1024
-        found |= {"planned_cpu": expected.seconds, "cpu_ratio": expected.seconds / cpu}
-        found |= {"planned_peak": planned, "peak_ratio": planned / peak}
-    return [found]
+        line |= {"planned_cpu": expected.seconds, "cpu_ratio": expected.seconds / cpu}
+        line |= {"planned_peak": planned, "peak_ratio": planned / peak}
+    return [line]
 
 
 def job(

@@ -28,10 +28,10 @@ QUICK: dict[str, dict[str, Any]] = {  # coverage does not depend on how well the
 
 def coverage(point: Point) -> list[Line]:
     name, parameters = point.mechanism, QUICK[point.mechanism]
-    frame, work, held = small_table(), us.marginals(SMALL, k=2), 0
+    frame, work, covered = small_table(), us.marginals(SMALL, k=2), 0
     with clock() as spent:
         for _ in range(point["releases"]):
-            made = us.release(
+            result = us.release(
                 frame,
                 schema=SMALL,
                 workload=work,
@@ -39,12 +39,14 @@ def coverage(point: Point) -> list[Line]:
                 mechanism=name,
                 parameters=parameters,
             )
-            held += float(answered(frame, made.codes, work)["max"] or 0) <= made.certificate.alpha
+            covered += (
+                float(answered(frame, result.codes, work)["max"] or 0) <= result.certificate.alpha
+            )
     return [
         {
             **spent.line,
-            "held": held,
-            "share_held": held / point["releases"],
+            "held": covered,
+            "share_held": covered / point["releases"],
             "parameters": json.dumps(parameters),
         }
     ]

@@ -43,8 +43,8 @@ def by_thresholds(point: Point) -> list[Line]:
     warm_up(point.mechanism)
     table = load(point.data)
     work = thresholds(table, sticks.marginals(table, point.workload))
-    made, spent = release(point, table, work)
-    return [{**spent.line, **facts(made), **answered(table.codes, made.codes, work)}]
+    result, spent = release(point, table, work)
+    return [{**spent.line, **facts(result), **answered(table.codes, result.codes, work)}]
 
 
 ADULT: dict[str, Any] = {"data": ["adult"], "workload": ["3-way:64@0"]}

@@ -23,8 +23,8 @@ def measure(point: Point) -> list[Line]:
     how: dict[str, Any] = {"rows": point["released"]}
     if point["fitted"]:
         how["parameters"] = {point["fitted"]: point["released"]}
-    made, spent = release(point, table, work, **how)
-    return [{**spent.line, **facts(made), "cells": work.cells, "columns": len(table.domain)}]
+    result, spent = release(point, table, work, **how)
+    return [{**spent.line, **facts(result), "cells": work.cells, "columns": len(table.domain)}]
 
 
 def grid(part: str, released: list[int], workload: list[str], columns: list[int]) -> Grid:

@@ -68,20 +68,20 @@ def measure(point: Point) -> list[Line]:
         played, _ = play_at(source, work, make(name, parameters), budget, ROWS, point.seed)
     with clock() as answering:
         errors = np.abs(played.model.shares(work.batches[0]) - true)
-    known: Line = {
+    numbers: Line = {
         key: value
         for key, value in dict(played.facts).items()
         if isinstance(value, (int, float, str))
     }
     phases = {"invent_s": inventing, "count_s": counting, "play_s": playing, "answer_s": answering}
     walls: Line = {phase: spent.wall for phase, spent in phases.items()}
-    found: Line = {
+    accuracy: Line = {
         "average": float(errors.mean()),
         "max": float(errors.max()),
         "queries": work.size,
     }
     coins: Line = {"average_of_coins": float(np.abs(true - 0.125).mean())}
-    return [{**known, **found, **coins, **walls, "cpu": playing.cpu, "peak": answering.peak}]
+    return [{**numbers, **accuracy, **coins, **walls, "cpu": playing.cpu, "peak": answering.peak}]
 
 
 SUITE = Suite(

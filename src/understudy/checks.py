@@ -24,7 +24,7 @@ from understudy.api.release import count_and_decide, release
 from understudy.api.request import means_of, reservation
 from understudy.bundle.release import Release
 from understudy.bundle.verify import verify
-from understudy.counting.tally import CodedRows
+from understudy.counting.tally import CodedRows, cells_in_bins
 from understudy.errors import BudgetRefused, InputError, UnderstudyError
 from understudy.game.loop import Played
 from understudy.mechanisms.about import meanings
@@ -362,12 +362,21 @@ def _check_fitting(batch: QueryClass, rows: np.ndarray, counts: np.ndarray) -> N
     every query.
     """
     coded, table, apart = CodedRows(rows, SMALL.shape), batch.as_table(), batch.apart()
-    assert batch.can_be_fitted == (table is not None or apart is not None), (
-        f"{batch.kind}: it can be fitted if it is a table or comes apart, and not otherwise"
+    grid = batch.as_grid()
+    assert batch.can_be_fitted == (grid is not None or apart is not None), (
+        f"{batch.kind}: it can be fitted if it is a grid or comes apart, and not otherwise"
+    )
+    assert (table is not None) == (grid is not None and grid.is_whole), (
+        f"{batch.kind}: it is a table if it is a grid without bins, and not otherwise"
     )
     for same in (table, apart):
         assert same is None or np.array_equal(same.counts(coded).dense(), counts), (
             f"{batch.kind}: taken as a table or apart it counts otherwise"
+        )
+    if grid is not None and not grid.is_whole:
+        cells = cells_in_bins(rows, grid.positions, grid.shape, grid.bins)
+        assert np.array_equal(np.bincount(cells, minlength=batch.size), counts), (
+            f"{batch.kind}: taken as a grid it counts otherwise"
         )
     sets = batch.column_sets()
     assert len(sets) == len(set(sets)) and frozenset().union(*sets) == set(batch.columns), (

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -159,6 +159,18 @@ def count_cells(rows: np.ndarray, positions: Sequence[int], shape: Sequence[int]
 def cell_numbers(rows: np.ndarray, positions: Sequence[int], shape: Sequence[int]) -> np.ndarray:
     """Each row's cell in the marginal of some columns."""
     cells: np.ndarray = _cell_numbers(rows, np.asarray(positions, np.int64), _strides(shape))
+    return cells
+
+
+def cells_in_bins(
+    rows: np.ndarray, positions: Sequence[int], shape: Sequence[int], bins: Sequence[Any]
+) -> np.ndarray:
+    """The same of columns in bins: of each column the bin of every code, or None for no bins."""
+    cells = np.zeros(len(rows), np.int64)
+    for p, stride, of in zip(positions, _strides(shape), bins, strict=True):
+        cells += stride * (rows[:, p] if of is None else np.asarray(of)[rows[:, p]]).astype(
+            np.int64
+        )
     return cells
 
 

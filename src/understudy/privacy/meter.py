@@ -26,6 +26,7 @@ from understudy.privacy.verbs import VERBS, ReleaseTotal
 from understudy.privacy.verbs.base import Answer, Passes, Public, Verb
 from understudy.privacy.verbs.measure import Measurement
 from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.binned import BinnedMarginal
 from understudy.queries.marginal import Marginal
 
 ANOTHER_SCHEMA = "These queries are written for another schema than the table's."
@@ -191,8 +192,10 @@ class Meter:
 
     def _fitting(self, batch: QueryClass) -> QueryClass:
         """Compiled code does not ask where an array ends."""
-        width = len(self._open_source().shape)
-        if not all(0 <= column < width for column in batch.columns):
+        shape = self._open_source().shape
+        if not all(0 <= column < len(shape) for column in batch.columns) or (
+            isinstance(batch, BinnedMarginal) and not batch.is_over(shape)
+        ):
             raise ParameterError(ANOTHER_SCHEMA)
         return batch
 
@@ -217,12 +220,19 @@ class Meter:
         return exact
 
     def _count(self, source: Blocks, unseen: Sequence[QueryClass]) -> None:
-        tables = [batch for batch in unseen if isinstance(batch, Marginal)]
+        tables: dict[tuple[int, ...], list[Marginal | BinnedMarginal]] = {}
+        for batch in unseen:
+            if isinstance(batch, (Marginal, BinnedMarginal)):
+                tables.setdefault(batch.positions, []).append(batch)
         # all in one pass over the data
-        found = source.count([batch.positions for batch in tables]) if tables else []
-        # one at a time, so that the wide form of each table goes as soon as the narrow one is made
+        found = source.count(list(tables)) if tables else []
+        # one at a time, so that the wide form of each table goes as soon as the narrow one is made;
+        # in full resolution it stays only if it was asked for
         while found:
-            self._exact[tables.pop()] = compact(found.pop())
+            whole, (_, asked) = found.pop(), tables.popitem()
+            for batch in asked:
+                counts = batch.added_up(whole) if isinstance(batch, BinnedMarginal) else whole
+                self._exact[batch] = compact(counts)
         for batch in unseen:
             if batch not in self._exact:
                 self._exact[batch] = compact(type(batch).counts(batch, source))

@@ -18,6 +18,7 @@ from understudy.privacy.accounting.budget import MOST_EPSILON
 from understudy.privacy.learners import LARGEST_SUM, Certifier, LearningTask, Points, Rules
 from understudy.privacy.trusted import let_in
 from understudy.queries.base import QueryClass
+from understudy.queries.binned import BinnedMarginal
 from understudy.queries.marginal import Marginal
 
 LEAST_EPSILON = Fraction(1, 10**6)  # of an optimum: below it, noise is all there is
@@ -283,6 +284,8 @@ def slots_of(
 
 
 def name_of(batch: QueryClass) -> str:
+    if isinstance(batch, BinnedMarginal):
+        return f"marginal of columns {list(batch.positions)} in {list(batch.shape)} bins"
     if isinstance(batch, Marginal):
         return (
             f"marginal of columns {list(batch.positions)}"

@@ -88,7 +88,7 @@ def _rebuilt(value: Any) -> Any:
     kind: Any = type(value)
     if kind is tuple:
         return tuple(map(_rebuilt, value))
-    if kind is int or kind is bool:
+    if kind is int or kind is bool or value is None:
         return value
     if isinstance(value, np.ndarray):
         array = np.array(value)

@@ -55,6 +55,28 @@ class Relaxed(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Grid:
+    """The cells of a table of which each row is in exactly one: some columns, each in bins."""
+
+    positions: tuple[int, ...]
+    shape: tuple[int, ...]  # how many bins each column has
+    bins: tuple[tuple[int, ...] | None, ...]  # of every code; None for each code by itself
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are the cells of a whole marginal."""
+        return all(bins is None for bins in self.bins)
+
+    def along(self, axes: Sequence[int]) -> Grid:
+        """The grid of some of its columns, in the order given."""
+        return Grid(
+            tuple(self.positions[axis] for axis in axes),
+            tuple(self.shape[axis] for axis in axes),
+            tuple(self.bins[axis] for axis in axes),
+        )
+
+
 class QueryClass(ABC):
     """A batch of ``size`` queries, each a 0/1 function of one row; its answer is a vector of
     counts.
@@ -123,14 +145,22 @@ class QueryClass(ABC):
         """
         return None
 
+    def as_grid(self) -> Grid | None:
+        """The grid whose cells are these queries, in the same order; None when there is none.
+
+        Rows are counted in a grid and moved toward it. A whole marginal is one without bins.
+        """
+        table = self.as_table()
+        return None if table is None else table.as_grid()
+
     def query(self, index: int) -> Query | None:
         """One query by itself; None when the class cannot be taken apart."""
         return None
 
     @property
     def can_be_fitted(self) -> bool:
-        """Whether rows can be moved toward its answers: there is a table, or it comes apart."""
-        return self.as_table() is not None
+        """Whether rows can be moved toward its answers: there is a grid, or it comes apart."""
+        return self.as_grid() is not None
 
     def apart(self, about: Collection[frozenset[int]] | None = None) -> Symmetric | None:
         """The same queries one by one, which rows can be moved toward; only those about some sets

@@ -13,7 +13,7 @@ import numpy as np
 
 from understudy.counting.tally import Counts, Verbs
 from understudy.errors import WorkloadError
-from understudy.queries.base import Asked, Neighbours, QueryClass
+from understudy.queries.base import Asked, Grid, Neighbours, QueryClass
 from understudy.queries.sampled import check_sample, read_sample
 from understudy.queries.symmetric import Literal, Query, all_of
 from understudy.schema.domain import Domain
@@ -108,6 +108,9 @@ class Marginal(QueryClass):
 
     def as_table(self) -> Marginal:
         return self
+
+    def as_grid(self) -> Grid:
+        return Grid(self.positions, self.shape, (None,) * len(self.shape))
 
     def query(self, index: int) -> Query:
         """One cell as a query of its own."""

@@ -26,6 +26,7 @@ from understudy.privacy.requests import (
 from understudy.privacy.scores import MarginalScore, gaps
 from understudy.privacy.verbs.base import Priced, Public, Verb, read
 from understudy.privacy.verbs.select import LARGEST_SCORE
+from understudy.queries.binned import BinnedMarginal
 from understudy.queries.marginal import Marginal
 
 
@@ -44,7 +45,7 @@ class SelectMarginal(Verb[list[int]]):
     is paid for.
 
     Attributes:
-        batches: the candidates.
+        batches: the candidates; of one in bins, a cell is one of these.
         answers: the model's counts, dense or sparse.
         answer_rows: among so many rows.
         rho: what all draws cost together.
@@ -56,7 +57,7 @@ class SelectMarginal(Verb[list[int]]):
         distinct: whether no marginal is drawn twice.
     """
 
-    batches: Sequence[Marginal]
+    batches: Sequence[Marginal | BinnedMarginal]
     answers: Sequence[Counts]
     answer_rows: int
     rho: int | Fraction
@@ -74,7 +75,7 @@ class SelectMarginal(Verb[list[int]]):
         batches, distinct = tuple(map(public.own, self.batches)), bool(self.distinct)
         # the very one: what only says that it is a score would say what it costs, too
         score = next((one for one in MarginalScore if one is self.score), None)
-        if not all(isinstance(batch, Marginal) for batch in batches):
+        if not all(isinstance(batch, (Marginal, BinnedMarginal)) for batch in batches):
             raise ParameterError(
                 "Only whole marginals can be selected as such; use select for other queries."
             )
