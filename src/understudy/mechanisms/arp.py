@@ -22,6 +22,7 @@ from understudy.errors import NotSupported, ParameterError
 from understudy.game.fitting.evidence import with_sums
 from understudy.game.loop import Played, QueryPlayer, play
 from understudy.game.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
+from understudy.game.players.resolving import InBins, Strongest
 from understudy.game.players.rows import HEAT, RowPlayer, check_width, refits, seconds_a_row
 from understudy.mechanisms.base import (
     Brief,
@@ -49,6 +50,19 @@ HELD_BACK = (0.00075, 0.0012)
 SOONER = 1.2
 PAIRS_HEAT = 0.25  # when all pairs that matter are measured, little is left open
 SMALL_NOISE = 0.008  # one-shot while the noise of a cell is below this share of the rows
+# ... or while a cell of average size is not drowned: tables of few cells (binary columns) are read
+# together, and their noises average out
+DROWNED = 1.0
+# ... or while rounds, which pay for each choice, would leave hardly less noise on each table
+WORTH_ROUNDS = 1.1
+# Pairs at several resolutions (docs/arp-constants.md, "Several resolutions"): what the single
+# columns leave goes to all pairs in bins, to the strongest in finer ones, and the rest to repair
+RESOLVING = (Fraction(30, 100), Fraction(50, 100))
+SIGMAS_A_BIN, SIGMAS_A_FINER_BIN = 16.0, 10.0  # rows of an average cell, in noises
+FINER, FEWEST_FINER = 0.4, 3  # of all pairs, measured again; at least so many
+REPAIRED = 6  # pairs chosen for their worst cell, which bins may have cut through, measured whole
+FEW_VALUES = 8  # a column of so many values is measured as it is
+STEPS_IN_BINS = 3
 # a wider marginal is mostly noise; its sub-marginals are candidates instead
 CANDIDATE_CELLS = 20_000
 ALL_CELLS = 50_000_000  # of all candidates
@@ -72,6 +86,9 @@ class Arp(Mechanism):
     Attributes:
         adaptive: select marginals round by round, or measure the workload at once; ``None`` for a
             public rule: at once while that leaves little noise.
+        bins: measure pairs in coarse bins of ordered columns first, the strongest of them again,
+            finer, and whole those that are most wrong then; ``None`` for a public rule: when pairs
+            are measured at once and some column is ordered.
         rounds: how often to select and measure, when adaptive.
         first: share of the budget for the 1-way marginals; ``None`` for 35% when adaptive, else
             12%.
@@ -79,6 +96,7 @@ class Arp(Mechanism):
     """
 
     adaptive: bool | None = None
+    bins: bool | None = None
     rounds: int = ROUNDS
     first: Fraction | None = None
     selecting: Fraction = Fraction(35, 100)
@@ -100,6 +118,8 @@ class Arp(Mechanism):
         check_whole(self.name, rounds=(self.rounds, 1, 10_000))
         if self.adaptive not in (None, True, False):
             raise ParameterError("arp needs adaptive to be true or false.")
+        if self.bins not in (None, True, False):
+            raise ParameterError("arp needs bins to be true or false.")
         check_width(self.name, brief.schema)
         widths = [len(columns) for batch in brief.workload for columns in batch.column_sets()]
         if len(widths) > MOST_TABLES or sum(map(_below, widths)) > MOST_BELOW:
@@ -114,15 +134,19 @@ class Arp(Mechanism):
         adaptive = self.is_adaptive(tables, rho, means.rows)
         sigma = self._sigma(tables, rho, adaptive)
         share = self._first(adaptive) if tables.beyond_columns else Fraction(1)
-        rounds = self.rounds if adaptive else 1
+        binned = self._in_bins(brief, tables, adaptive)
+        rounds = self.rounds if adaptive else STEPS_IN_BINS if binned else 1
         how = (
             f"{rounds} rounds of select and measure"
             if adaptive
+            else f"{len(tables.own)} marginals measured in bins, the strongest again and finer"
+            if binned
             else f"{len(tables.own)} marginals measured at once"
         )
         plan = _Plan(
             tables=tables,
             adaptive=adaptive,
+            binned=binned,
             shares=Shares.of(rho, share, tables, bool(tables.own or tables.candidates)),
             rounds=rounds,
             heat=self._heat(tables, sigma, adaptive, means.rows),
@@ -134,6 +158,7 @@ class Arp(Mechanism):
             how=how,
             numbers={
                 "adaptive": adaptive,
+                "bins": binned,
                 "rounds": rounds,
                 "first": share if self.first is None or share == 1 else self.first,
                 "tables": len(tables.candidates if adaptive else tables.own),
@@ -159,6 +184,8 @@ class Arp(Mechanism):
             each, selecting = shares.rest / plan.rounds, Fraction(self.selecting)
             select, measure = each * selecting, each * (1 - selecting)
             steps.append(WorstMarginal(meter, tables.candidates, select=select, measure=measure))
+        elif plan.binned:
+            steps.extend(self._resolving(meter, decision))
         else:
             steps.append(MeasureAll(meter, tables.own, rho=shares.rest))
         data = RowPlayer(
@@ -173,9 +200,40 @@ class Arp(Mechanism):
         rounds = len(steps) - 1 + plan.rounds
         return play(data, InTurn(*steps), rounds=rounds, watcher=watcher, schema=schema)
 
+    def _resolving(self, meter: Meter, decision: Decision) -> list[QueryPlayer]:
+        """MEASURE in bins, then the strongest in finer ones, then whole what is most wrong."""
+        schema, tables = decision.brief.schema, decision.plan.tables.own
+        rest, (coarse, finer) = decision.plan.shares.rest, RESOLVING
+        repair, selecting = rest * (1 - coarse - finer), Fraction(self.selecting)
+        count = min(len(tables), max(FEWEST_FINER, math.ceil(FINER * len(tables))))
+        first = InBins(meter, schema, tables, rho=rest * coarse, sigmas=SIGMAS_A_BIN)
+        return [
+            first,
+            Strongest(
+                meter, schema, first, count=count, rho=rest * finer, sigmas=SIGMAS_A_FINER_BIN
+            ),
+            WorstMarginal(
+                meter,
+                tables,
+                select=repair * selecting,
+                measure=repair * (1 - selecting),
+                draws=min(REPAIRED, (len(tables) + 1) // 2),
+            ),
+        ]
+
+    def _in_bins(self, brief: Brief, tables: Tables, adaptive: bool) -> bool:
+        """The public rule: where a pair has an ordered column of many values."""
+        possible = not adaptive and tables.pairs_only and bool(tables.own)
+        wide = any(
+            column.ordered and column.values > FEW_VALUES
+            for table in tables.own
+            for column in (brief.schema.columns[p] for p in table.positions)
+        )
+        return possible and (wide if self.bins is None else bool(self.bins))
+
     def is_adaptive(self, tables: Tables, rho: Fraction, rows: int) -> bool:
-        """The public rule: at once while that leaves little noise on each cell, else only what is
-        most wrong.
+        """The public rule: at once while that leaves little noise on each cell, or on a cell of
+        typical size, or hardly more noise than rounds would leave; else only what is most wrong.
         """
         if self.adaptive is not None or not tables.candidates:
             return bool(self.adaptive) and bool(tables.candidates)
@@ -183,8 +241,10 @@ class Arp(Mechanism):
             # with no table small enough to be measured at once, only their sub-marginals are left
             # to spend on
             return True
-        noisy = self._sigma(tables, rho, False) > SMALL_NOISE * rows
-        return noisy and len(tables.own) > self.rounds / 2
+        at_once, in_rounds = (self._sigma(tables, rho, way) for way in (False, True))
+        cells = sorted(batch.size for batch in tables.own)[len(tables.own) // 2]
+        noisy = at_once > SMALL_NOISE * rows and at_once * cells > DROWNED * rows
+        return noisy and at_once > WORTH_ROUNDS * in_rounds
 
     def _outlook(
         self, brief: Brief, tables: Tables, sigma: float, adaptive: bool, rows: int
@@ -286,6 +346,7 @@ class _Plan:
 
     tables: Tables
     adaptive: bool
+    binned: bool
     shares: Shares
     rounds: int
     heat: float

@@ -137,26 +137,37 @@ def check_choosable(mechanism: str, batches: Iterable[QueryClass]) -> None:
 
 
 class WorstMarginal:
-    """SELECT the whole marginal that a model gets most wrong, then MEASURE it."""
+    """SELECT the whole marginals that a model gets most wrong, one or several at a time, then
+    MEASURE them.
+    """
 
     def __init__(
-        self, meter: Meter, batches: Sequence[Marginal], *, select: Fraction, measure: Fraction
+        self,
+        meter: Meter,
+        batches: Sequence[Marginal],
+        *,
+        select: Fraction,
+        measure: Fraction,
+        draws: int = 1,
     ) -> None:
         self._meter, self._batches = meter, list(batches)
-        self._select, self._measure = select, measure
+        self._select, self._measure, self._draws = select, measure, draws
 
     def point(self, model: Model) -> Sequence[Finding]:
         answers, rows = whole_counts(model, self._batches)
-        (index,) = self._meter.ask(
+        chosen = self._meter.ask(
             SelectMarginal(
                 batches=self._batches,
                 answers=answers,
                 answer_rows=rows,
                 rho=self._select,
                 score=MarginalScore.LARGEST,
+                draws=self._draws,
+                distinct=True,
             )
         )
-        return self._meter.ask(Measure(batches=[self._batches[index]], rho=self._measure))
+        worst = [self._batches[index] for index in chosen]
+        return self._meter.ask(Measure(batches=worst, rho=self._measure))
 
 
 def whole_counts(model: Model, batches: Sequence[Marginal]) -> tuple[list[Counts], int]:

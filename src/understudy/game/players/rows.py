@@ -53,6 +53,11 @@ class RowModel:
     def __init__(self, schema: Schema, codes: np.ndarray, fitted: Fitted, watcher: Watcher) -> None:
         self._schema, self.codes, self._fitted, self._watcher = schema, codes, fitted, watcher
 
+    @property
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """What is believed of each column by itself: a distribution."""
+        return self._fitted.priors
+
     def counts(self, batches: Sequence[QueryClass]) -> list[Counts]:
         """Each batch's counts among the fitted rows."""
         return [self._counts(batch) for batch in batches]

@@ -1,0 +1,124 @@
+"""At which resolution to measure: coarse bins of ordered columns, chosen from released columns.
+
+A pair of a hundred values each has ten thousand cells, most of them below their noise, and a sum of
+many cells carries the noise of all of them. In bins the same budget buys cells that stand out, and
+with them the trend. Everything here is arithmetic on released values, so it costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from understudy.privacy import Measurement
+from understudy.queries.binned import BinnedMarginal
+from understudy.queries.marginal import Marginal
+from understudy.schema.domain import Domain
+
+# Bins as dense as the cube root of a distribution leave the least variance inside them (Panter and
+# Dite): of equal mass they would be as wide as the whole tail, where trends and correlations are.
+DENSITY = 1 / 3
+HEAP = 2.0  # a value of so many times both neighbours stands by itself
+FEWEST = 2  # bins of a column
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """Which tables to measure for so many rows, given the columns as they were released.
+
+    Attributes:
+        schema: says which columns are ordered.
+        columns: a distribution for each.
+        n: how many rows.
+    """
+
+    schema: Domain
+    columns: Sequence[np.ndarray]
+    n: int
+
+    def table(self, whole: Marginal, cells: float) -> Marginal | BinnedMarginal:
+        """The table of some columns in about so many cells: only ordered columns are merged, and
+        one of few values leaves its share to the others.
+        """
+        ordered = [self.schema.columns[p].ordered for p in whole.positions]
+        needs = [
+            effective(self.columns[p]) if is_ordered else float(size)
+            for p, size, is_ordered in zip(whole.positions, whole.shape, ordered, strict=True)
+        ]
+        counts = shared(cells, needs)
+        bins = [
+            bins_of(self.columns[p], self.schema.columns[p].values, max(FEWEST, round(count)))
+            if is_ordered
+            else None
+            for p, count, is_ordered in zip(whole.positions, counts, ordered, strict=True)
+        ]
+        if all(one is None for one in bins):
+            return whole
+        return BinnedMarginal(whole.positions, whole.shape, tuple(bins))
+
+    def strength(self, found: Measurement) -> float:
+        """How far a measured table is from independent columns, beyond its noise: the root of the
+        sum of squares, as a share of the rows.
+        """
+        grid = found.batch.as_grid()
+        assert grid is not None
+        expected = np.ones(1)
+        for position, size, bins in zip(grid.positions, grid.shape, grid.bins, strict=True):
+            shares = self.columns[position]
+            shares = shares if bins is None else np.bincount(bins, shares, size)
+            expected = np.outer(expected, shares).reshape(-1)
+        gap = np.asarray(found.counts, np.float64) - self.n * expected
+        noise = len(gap) * float(found.sigma) ** 2
+        return math.sqrt(max(0.0, float(gap @ gap) - noise)) / self.n
+
+
+def shared(cells: float, needs: Sequence[float]) -> list[float]:
+    """How many bins each column gets of so many cells: the same, unless a column needs fewer and
+    leaves the rest to the others.
+    """
+    counts = [0.0] * len(needs)
+    left, order = max(cells, 1.0), sorted(range(len(needs)), key=lambda i: needs[i])
+    for place, i in enumerate(order):
+        counts[i] = min(needs[i], left ** (1 / (len(order) - place)))
+        left = max(left / counts[i], 1.0)
+    return counts
+
+
+def effective(shares: np.ndarray) -> float:
+    """How many values a column has, as far as bins of it tell them apart."""
+    weights = np.maximum(shares, 0.0) ** DENSITY
+    return float(weights.sum() ** 2 / (weights @ weights))
+
+
+def bins_of(shares: np.ndarray, values: int, count: int) -> tuple[int, ...] | None:
+    """About ``count`` bins of neighbouring values; None where each value is one.
+
+    A value above the share of a bin, or a heap, stands by itself. Codes beyond ``values`` (missing,
+    other) have no neighbours and stand by themselves, too.
+    """
+    if values <= count:
+        return None
+    ordinary = shares[:values]
+    alone = _stands_alone(ordinary, count)
+    weights = np.where(alone, 0.0, np.maximum(ordinary, 1e-9) ** DENSITY)
+    room = float(weights.sum()) / max(count - int(alone.sum()), 1)
+    bins, current, filled = [], 0, 0.0
+    for i in range(values):
+        if alone[i] and filled > 0:
+            current, filled = current + 1, 0.0
+        bins.append(current)
+        filled += float(weights[i])
+        # a hair less than full: the last bin must not be left over by rounding
+        if alone[i] or filled >= 0.999 * room:
+            current, filled = current + 1, 0.0
+    last = bins[-1] + 1
+    return (*bins, *range(last, last + len(shares) - values))
+
+
+def _stands_alone(shares: np.ndarray, count: int) -> np.ndarray:
+    around = np.maximum(np.concatenate([[0.0], shares[:-1]]), np.concatenate([shares[1:], [0.0]]))
+    heaps = (shares > HEAP * around) & (shares > 0.5 / count)
+    return heaps | (shares > 1 / count)
