@@ -160,11 +160,11 @@ class Meter:
         exact = (
             self._open_source() if isinstance(priced.reads, Passes) else self._look(priced.reads)
         )
-        found = priced.answer(exact, self._noise)
+        answer = priced.answer(exact, self._noise)
         if kind is ReleaseTotal:
-            assert isinstance(found, Measurement)
-            self._rows, self._rows_sigma = max(1, int(found.counts[0])), found.sigma
-        return found
+            assert isinstance(answer, Measurement)
+            self._rows, self._rows_sigma = max(1, int(answer.counts[0])), answer.sigma
+        return answer
 
     def _public(self) -> Public:
         return Public(
@@ -179,13 +179,11 @@ class Meter:
         )
 
     def _own(self, batch: QueryClass) -> QueryClass:
-        """The room's own copy of a batch, made once: nobody hangs a method on it, or changes it
-        after it was priced.
-        """
+        """The room's own copy of a batch, made once: nobody can change it after it was priced."""
         if type(batch) is Marginal:
             return Marginal(batch.positions, batch.shape)
-        given, copy = self._owned.get(id(batch), (None, None))
-        if given is not batch or copy is None:
+        original, copy = self._owned.get(id(batch), (None, None))
+        if original is not batch or copy is None:
             copy = let_in_batch(batch, self._trusts)
             self._owned[id(batch)] = batch, copy
         return copy
@@ -216,10 +214,10 @@ class Meter:
     def _count(self, source: Blocks, unseen: Sequence[QueryClass]) -> None:
         tables = [batch for batch in unseen if isinstance(batch, Marginal)]
         # all in one pass over the data
-        found = source.count([batch.positions for batch in tables]) if tables else []
+        counts = source.count([batch.positions for batch in tables]) if tables else []
         # one at a time, so that the wide form of each table goes as soon as the narrow one is made
-        while found:
-            self._exact[tables.pop()] = compact(found.pop())
+        while counts:
+            self._exact[tables.pop()] = compact(counts.pop())
         for batch in unseen:
             if batch not in self._exact:
                 self._exact[batch] = compact(type(batch).counts(batch, source))
