@@ -184,6 +184,8 @@ def _rule(
     mistakes = None
     if request.for_report:
         watcher.stage("counting mistakes", 1)
-        mistakes = meter.ask(Mistakes(task=task, rules=rules, rule=rule, epsilon=request.for_report))
+        mistakes = meter.ask(
+            Mistakes(task=task, rules=rules, rule=rule, epsilon=request.for_report)
+        )
     watcher.step()
     return rule, mistakes
