@@ -160,11 +160,11 @@ class Meter:
         exact = (
             self._open_source() if isinstance(priced.reads, Passes) else self._look(priced.reads)
         )
-        found = priced.answer(exact, self._noise)
+        answer = priced.answer(exact, self._noise)
         if kind is ReleaseTotal:
-            assert isinstance(found, Measurement)
-            self._rows, self._rows_sigma = max(1, int(found.counts[0])), found.sigma
-        return found
+            assert isinstance(answer, Measurement)
+            self._rows, self._rows_sigma = max(1, int(answer.counts[0])), answer.sigma
+        return answer
 
     def _public(self) -> Public:
         return Public(
@@ -179,9 +179,7 @@ class Meter:
         )
 
     def _own(self, batch: QueryClass) -> QueryClass:
-        """The room's own copy of a batch, made once: nobody hangs a method on it, or changes it
-        after it was priced.
-        """
+        """The room's own copy of a batch, made once: nobody can change it after it was priced."""
         if type(batch) is Marginal:
             return self._fitting(Marginal(batch.positions, batch.shape))
         given, copy = self._owned.get(id(batch), (None, None))
