@@ -15,7 +15,8 @@ from bench.grid import Behind, Suite, View
 from bench.results import Row
 
 WIDTH = 160  # of a table that goes to a file
-COST = {"cpu": ".1f", "peak": ".2f"}
+COST = {"cpu": ".1f", "peak": ".2f"}  # in every table
+# with units; other columns have their own names
 HEADS = {"cpu": "CPU s", "peak": "peak GB", "wall": "wall s", "max": "largest"}
 
 

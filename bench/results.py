@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from bench.grid import Line, Point
 
 ROOT = Path(__file__).resolve().parents[1]
-OUT = ROOT / "bench" / "out"
-PACKAGES = ("understudy", "numpy", "numba", "pyarrow", "duckdb")
+OUT = ROOT / "bench" / "out"  # outside of what is committed
+PACKAGES = ("understudy", "numpy", "numba", "pyarrow", "duckdb")  # whose versions move times
 Row = dict[str, Any]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from bench.coded import Coded
 from bench.grid import Line
 
+# as ``--workload`` writes it, and whether only marginals with few cells
 SPEC = re.compile(r"(\d+)-way(?::(\d+))?(?:@(\d+))?( that fit)?")
 GROUP = 0.01  # a group smaller than this share of the rows has no mean worth comparing
 DENSE = 1 << 22  # cells of a marginal up to which all of them are counted, empty ones too

@@ -23,6 +23,7 @@ MAY_IMPORT_SOURCES = {
 MAY_IMPORT_AUDIT = ("audit/", "cli/audit.py")
 # Who may name further types that are handed exact values: whoever invents the tables, too.
 MAY_TRUST_MORE = ("privacy/", "audit/")
+# Attributes of meters and sources that lead to rows, to noise or to what was reserved.
 INSIDE_ONLY = {
     "_exact",
     "_look",
@@ -59,7 +60,8 @@ SILENT = (
     "schema/columns.py",
     "counting/tally.py",
 )
-SEEDED = {"random", "numpy.random"}
+SEEDED = {"random", "numpy.random"}  # noise that can be repeated is none
+# What is read by these can run anything; multiprocessing sends it.
 PICKLES = {
     "pickle",
     "_pickle",
@@ -84,7 +86,7 @@ RUNS_FILES = {
     "FullLoader",
     "ProcessPoolExecutor",
 }
-TALKERS = {"logging", "warnings", "rich", "traceback"}
+TALKERS = {"logging", "warnings", "rich", "traceback"}  # ways to print without print
 
 
 def side_doors(root: Path) -> list[str]:

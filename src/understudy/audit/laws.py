@@ -61,13 +61,17 @@ from understudy.rules.task import Task
 from understudy.schema import Schema
 from understudy.sources.memory import MemorySource
 
-TINY = Schema.from_domain({"x": 2, "y": 2})
-RECORDS = [np.array(record) for record in itertools.product(range(2), range(2))]
-BASE = np.array([[0, 0], [0, 1], [1, 1]])
-EVEN = np.array([[0, 0]] * 10 + [[1, 1]] * 10)
-RENYI_ORDERS = (1.01, 2, 8, 64)
-REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE_ONE
+TINY = Schema.from_domain({"x": 2, "y": 2})  # four records, so that all outcomes can be listed
+RECORDS = [
+    np.array(record) for record in itertools.product(range(2), range(2))
+]  # each that there is
+BASE = np.array([[0, 0], [0, 1], [1, 1]])  # no two alike
+EVEN = np.array([[0, 0]] * 10 + [[1, 1]] * 10)  # no row stands out
+RENYI_ORDERS = (1.01, 2, 8, 64)  # the battery's bar (tools/audit.py), from near 1 to far out
+REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE_ONE  # short, for the lists below
+# the last with its columns turned, which a table must not mind
 X, Y, BOTH = Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"]), Marginal.of(TINY, ["y", "x"])
+# one query of each kind of function
 LOGIC = Symmetric(
     (
         all_of(Literal(0, 1)),
@@ -75,13 +79,15 @@ LOGIC = Symmetric(
         any_of(Literal(0, 0), Literal(1, 0)),
     )
 )
-BATCHES: list[QueryClass] = [X, BOTH, LOGIC]
+BATCHES: list[QueryClass] = [X, BOTH, LOGIC]  # narrow, wide, and no table
+# x is the only question and y the label, so that all rules can be listed
 LABELLED = Task((Attribute(0, frozenset([1]), "x"),), Attribute(1, frozenset([1]), "y"))
 # a missed yes costs four times a false one
 DEAR = Task(LABELLED.attributes, LABELLED.label, (1, 4))
 # The rows but one speak for "no" so clearly that noise has to speak for "yes" in all of them: there
 # the bound of an argmin is met.
 CLEAR = [np.array([[0, 0], [0, 0], [0, 0], record]) for record in RECORDS]
+# large enough that nothing is refused
 RICH = Cost(
     Fraction(10**9), tuple(Fraction(10**9) for _ in ORDERS), Fraction(9, 10), Fraction(10**9)
 )
@@ -385,8 +391,11 @@ def resample_law(slots: Slots) -> Row:
     )
 
 
+# one of the two implies the other
 TWO = Symmetric((all_of(Literal(0, 1)), all_of(Literal(0, 1), Literal(1, 1))))
+# one record twice, and shares off by a little
 FOUR_ROWS, SHARES = np.array([[0, 0], [0, 1], [1, 1], [1, 1]]), (np.array([0.6, 0.3]),)
+# settings whose charge is rarely met
 RARELY = {"kappa": Fraction(1, 8), "gamma": Fraction(1), "records": 1}
 SLOTS = (
     # Two slots, two queries and their negations. The charge is a curve, and rarely met.

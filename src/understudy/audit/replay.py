@@ -26,7 +26,8 @@ from understudy.privacy.noise.samplers import Noise
 from understudy.queries.base import Neighbours
 from understudy.queries.workload import marginals
 
-RHO = Fraction(1, 2)
+RHO = Fraction(1, 2)  # any would do: noise is compared with what is charged for it
+# the accountant's orders nearest to those of the laws
 SHOWN_ORDERS = tuple(ORDERS.index(Fraction(a)) for a in (Fraction(17, 16), 2, 8, 64))
 ROUNDING = 1 + 1e-9  # of divergences, which are floating point; everything else here is exact
 

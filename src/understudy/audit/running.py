@@ -24,7 +24,7 @@ from understudy.mechanisms.base import available_mechanisms
 from understudy.queries.base import Neighbours
 
 PAIRS, QUICK_PAIRS = 200, 6  # of a mechanism, both relations together
-QUICK_DRAWS = 2_000
+QUICK_DRAWS = 2_000  # a tenth: breaches by a factor still show
 SECONDS, QUICK_SECONDS = 3.0, 0.5  # of playing a mechanism, for each pair and epsilon
 
 

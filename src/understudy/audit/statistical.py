@@ -51,19 +51,21 @@ from understudy.rules.conjunctions import Conjunctions
 from understudy.rules.counting import counting_of
 from understudy.sources.memory import MemorySource
 
-EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2))
+EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2))  # the battery's bar (tools/audit.py)
 DELTA = Fraction(1, 100)  # of the promises: a tiny one could not be told from 0 by so many draws
+# pure claims at 0, others at a few
 DELTAS = (Fraction(0), Fraction(1, 1000), DELTA, Fraction(1, 20))
-DRAWS = 20_000
+DRAWS = 20_000  # the battery's bar, too
 MANY = 200  # draws in one call
-PLENTY = Cost(Fraction(10**9))
+PLENTY = Cost(Fraction(10**9))  # large enough that nothing is refused
+# likewise, of what is charged as a curve
 PLENTY_OF_CURVES = Cost(
     Fraction(10**9), (Fraction(10**9),) * len(ORDERS), curve_rho=Fraction(10**9)
 )
 MISS = 1e-3  # the chance, at most, that a claim which is kept is called broken
 DOUBT = 0.3  # a claim that a bound at this level breaks is looked at again
 AGAIN = 5  # times as many draws for that
-CUTS = 60
+CUTS = 60  # places to cut a statistic at; between more of them lie too few draws
 # standard deviations that an event is distrusted by when one is picked: rare ones promise much and
 # show little
 WARY = 3.5
@@ -175,15 +177,16 @@ def _events(seen: np.ndarray) -> list[Event]:
 
 # one row decides whether a cell is occupied
 LONELY = (np.array([[0, 0]] * 20), np.array([[0, 0]] * 19 + [[1, 0]]))
+# a row among many like it
 EVEN = (np.array([[0, 0]] * 10 + [[1, 1]] * 10), np.array([[0, 0]] * 11 + [[1, 1]] * 9))
-ACROSS = (np.array([[0, 0]] * 20), np.array([[0, 0]] * 19 + [[1, 1]]))
-FEWER = (np.array([[0, 0]] * 20), np.array([[0, 0]] * 19))
-ONE_MORE = (np.array([[0, 0]] * 19 + [[1, 1]]), np.array([[0, 0]] * 19))
+ACROSS = (np.array([[0, 0]] * 20), np.array([[0, 0]] * 19 + [[1, 1]]))  # both columns change
+FEWER = (np.array([[0, 0]] * 20), np.array([[0, 0]] * 19))  # the number of rows changes
+ONE_MORE = (np.array([[0, 0]] * 19 + [[1, 1]]), np.array([[0, 0]] * 19))  # and a cell with it
 WRONG = (np.array([[0, 0]] * 6), np.array([[0, 0]] * 5 + [[0, 1]]))  # labels: one mistake more
 TABLES = {
     "lonely": LONELY, "even": EVEN, "across": ACROSS, "one fewer": FEWER, "one more": ONE_MORE, "another label": WRONG,
 }  # fmt: skip
-RULES = Conjunctions(attributes=1, signed=False)
+RULES = Conjunctions(attributes=1, signed=False)  # one question, two rules
 
 
 @dataclass(frozen=True)
@@ -295,11 +298,13 @@ def _argmin(of: Conjunctions) -> Callable[[Meter, Fraction, int], list[int]]:
     ]
 
 
-HALVES = np.array([0.5, 0.5])
+HALVES = np.array([0.5, 0.5])  # both cells alike, so that a row decides which is off
+# off in opposite ways, so that a row moves two scores
 APART = [np.array([0.4, 0.6]), np.array([0.6, 0.4])]
-ALL = ("even", "lonely", "across")
-RULED = ("another label", "across")
-NARROW = Conjunctions(attributes=1, signed=False, width=1)
+ALL = ("even", "lonely", "across")  # for verbs that look at counts
+RULED = ("another label", "across")  # for verbs that look at labels
+NARROW = Conjunctions(attributes=1, signed=False, width=1)  # noise on features needs a width
+# every verb, and its variants that are priced otherwise
 VERBS: tuple[Verb, ...] = (
     Verb("measure", _gaps, ALL),
     Verb("measure_all", _both_gaps, ALL),
@@ -457,7 +462,7 @@ def _row(
 
 # ---------------------------------------------------------------------- mechanisms
 
-PLAYED = ("lonely", "even")
+PLAYED = ("lonely", "even")  # two pairs: a whole release takes long
 FEWEST = 100  # releases of a mechanism on either side
 
 

@@ -24,7 +24,7 @@ from understudy.privacy.verbs import VERBS
 from understudy.queries.workload import query_classes
 from understudy.runtime.progress import on_screen
 
-PROCESSES = 2
+PROCESSES = 2  # a core each on the two that everything here is run on
 
 
 @click.command()

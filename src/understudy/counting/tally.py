@@ -19,7 +19,7 @@ from understudy.runtime.compiled import kernel
 
 DENSE_CELLS = 2**24  # a table up to this size is one array; a larger one keeps occupied cells only
 LARGEST_TABLE = 2**62  # cell numbers are 64-bit
-BLOCK_ROWS = 1 << 16
+BLOCK_ROWS = 1 << 16  # 256 kB a column of codes, which stay in a cache
 BLOCK_CODES = 1 << 24  # of wide tables fewer rows make a block
 
 
