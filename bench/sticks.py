@@ -141,14 +141,14 @@ def rates(real: Coded, synthetic: Coded, label: str, groups: Names) -> Line:
     ``rate_kept`` is the slope of released shares on true ones, large groups counting more: below
     1, groups were made more alike than they are.
     """
-    true, found = (
+    true, estimate = (
         _shares(table, (*groups, label)).reshape(-1, table.domain[label])
         for table in (real, synthetic)
     )
     large = true.sum(1) >= GROUP
     size = true.sum(1)[large]
     ours = true[large, 1] / size
-    theirs = found[large, 1] / np.maximum(found.sum(1)[large], 1e-12)
+    theirs = estimate[large, 1] / np.maximum(estimate.sum(1)[large], 1e-12)
     apart = ours - size @ ours / size.sum()
     off = np.abs(ours - theirs)
     return {

@@ -207,8 +207,8 @@ def load(data: str) -> Coded:
     """
     if data.startswith("shape:"):
         return shapes.load(data)
-    if found := INVENTED.fullmatch(data):
-        rows, columns, seed = map(int, found.groups())
+    if match := INVENTED.fullmatch(data):
+        rows, columns, seed = map(int, match.groups())
         return invented(rows, some_sizes(columns), seed)
     return KNOWN[data]()
 
