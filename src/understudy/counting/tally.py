@@ -167,8 +167,8 @@ def cells_in_bins(
 ) -> np.ndarray:
     """The same of columns in bins: of each column the bin of every code, or None for no bins."""
     cells = np.zeros(len(rows), np.int64)
-    for p, stride, of in zip(positions, _strides(shape), bins, strict=True):
-        cells += stride * (rows[:, p] if of is None else np.asarray(of)[rows[:, p]]).astype(
+    for p, stride, bin_of in zip(positions, _strides(shape), bins, strict=True):
+        cells += stride * (rows[:, p] if bin_of is None else np.asarray(bin_of)[rows[:, p]]).astype(
             np.int64
         )
     return cells
