@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.results import commit
 
-PACKAGE = Path("understudy", "__init__.py")
+PACKAGE = Path("understudy", "__init__.py")  # how a folder of sources is known
 
 
 @dataclass(frozen=True)

@@ -123,13 +123,13 @@ def in_a_child(suite: str, point: Point, folder: Path, sources: Path | None = No
     answer.unlink(missing_ok=True)
     job = {"suite": suite, "point": {**point.plain, "limit": point.limit}, "found": str(answer)}
     asked.write_text(json.dumps(job | {"sources": str(sources) if sources else None}))
-    known = filter(None, [str(sources or ""), os.environ.get("PYTHONPATH")])
+    paths = filter(None, [str(sources or ""), os.environ.get("PYTHONPATH")])
     start = time.monotonic()
     code, usage = clocked(
         [sys.executable, "-m", "bench.child", str(asked)],
         log,
         WALL * point.limit,
-        {"PYTHONPATH": os.pathsep.join(known)},
+        {"PYTHONPATH": os.pathsep.join(paths)},
     )
     if code == 0:
         lines: list[Line] = json.loads(answer.read_text())

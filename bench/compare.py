@@ -20,10 +20,10 @@ def of_part(rows: Sequence[Row], part: str | None) -> list[Row]:
 
 
 def grouped(rows: Sequence[Row], by: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
-    found: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        found.setdefault(tuple(row.get(name) for name in by), []).append(row)
-    return found
+        groups.setdefault(tuple(row.get(name) for name in by), []).append(row)
+    return groups
 
 
 def mean(rows: Sequence[Row], name: str) -> Any:
@@ -36,7 +36,7 @@ def mean(rows: Sequence[Row], name: str) -> Any:
     return fmean(values)
 
 
-def said(value: Any, how: str) -> str:
+def formatted(value: Any, how: str) -> str:
     if value is None:
         return ""
     return str(value) if isinstance(value, str) or not how else format(value, how)
@@ -53,8 +53,8 @@ def plainly(value: Any) -> str:
 
 def values(rows: Sequence[Row], name: str) -> list[float]:
     """What was measured in the runs that did not fail, where it is a number."""
-    found = [row.get(name) for row in rows if not row.get("failure")]
-    return [float(one) for one in found if isinstance(one, int | float)]
+    numbers = [row.get(name) for row in rows if not row.get("failure")]
+    return [float(one) for one in numbers if isinstance(one, int | float)]
 
 
 # ---------------------------------------------------------------------- builds
@@ -85,13 +85,13 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
     """Of means, with its standard error where both have two runs or more."""
     if not ours or not theirs or not fmean(theirs):
         return ""
-    found = fmean(ours) / fmean(theirs)
+    quotient = fmean(ours) / fmean(theirs)
     if len(ours) < 2 or len(theirs) < 2 or not fmean(ours):
-        return f"{found:.2f}"
-    off = found * math.hypot(
+        return f"{quotient:.2f}"
+    off = quotient * math.hypot(
         *(stdev(some) / fmean(some) / math.sqrt(len(some)) for some in (ours, theirs))
     )
-    return f"{found:.2f} ±{off:.2f}"
+    return f"{quotient:.2f} ±{off:.2f}"
 
 
 # ---------------------------------------------------------------------- who is behind
@@ -121,14 +121,19 @@ def behind(view: Behind, rows: Sequence[Row]) -> tuple[list[str], list[list[str]
         for key, sides in places.items():
             for other, theirs, chance in ahead(sides, view.ours, usual):
                 ours = fmean(sides[view.ours])
-                beside = [said(ours, how), other, said(theirs, how), f"{ours / theirs:.2f}"]
+                beside = [
+                    formatted(ours, how),
+                    other,
+                    formatted(theirs, how),
+                    f"{ours / theirs:.2f}",
+                ]
                 cells.append([*named(key, by), name, *beside, f"±{chance:.2f}"])
     return heads, cells
 
 
 def ahead(sides: dict[str, list[float]], ours: str, usual: float) -> list[tuple[str, float, float]]:
     """Those clearly smaller than ours: their names, means, and what chance does to the ratio."""
-    found = []
+    rivals = []
     for other, theirs in sides.items():
         if other == ours or not theirs or not sides.get(ours) or not fmean(theirs):
             continue
@@ -136,5 +141,5 @@ def ahead(sides: dict[str, list[float]], ours: str, usual: float) -> list[tuple[
         spread = max(usual, scatter([sides[ours], theirs], usual))
         chance = CLEARLY * spread * math.sqrt(1 / len(sides[ours]) + 1 / len(theirs))
         if fmean(sides[ours]) > fmean(theirs) * (1 + chance):
-            found.append((other, fmean(theirs), chance))
-    return found
+            rivals.append((other, fmean(theirs), chance))
+    return rivals

@@ -15,8 +15,8 @@ from bench.grid import Panel, Suite
 from bench.report import HEADS
 from bench.results import Row
 
-DASHES = ("-", "--", ":", "-.")
-SHAPES = "osD^v<>PX*"
+DASHES = ("-", "--", ":", "-.")  # told apart in print, too
+SHAPES = "osD^v<>PX*"  # ten marks of matplotlib; more lines than that nobody reads
 LINEAR = 1e-4  # below it, an axis that has a zero is linear
 HIGH, WIDE = 3.6, 4.6  # inches of a panel
 

@@ -32,9 +32,9 @@ def often(rng: np.random.Generator, rows: int, size: int, power: float = 1.0) ->
     return rng.choice(size, rows, p=shares / shares.sum())
 
 
-def strayed(rng: np.random.Generator, given: np.ndarray, size: int, share: float) -> np.ndarray:
+def strayed(rng: np.random.Generator, codes: np.ndarray, size: int, share: float) -> np.ndarray:
     """The same, but by chance in a share of the rows."""
-    return np.where(rng.random(len(given)) < share, rng.integers(0, size, len(given)), given)
+    return np.where(rng.random(len(codes)) < share, rng.integers(0, size, len(codes)), codes)
 
 
 def four() -> Coded:

@@ -97,8 +97,8 @@ def released(*rods: Stick) -> Callable[[Point], list[Line]]:
     return measure
 
 
-BY_CELLS = released(by_cells)
-BY_ALL_STICKS = released(by_cells, by_structure)
+BY_CELLS = released(by_cells)  # the usual stick
+BY_ALL_STICKS = released(by_cells, by_structure)  # slower: all pairs of columns
 
 
 def answered(real: np.ndarray, synthetic: np.ndarray, work: us.Workload) -> Line:

@@ -10,12 +10,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.compare import against, behind, builds, grouped, mean, named, of_part, plainly, said
+from bench.compare import against, behind, builds, formatted, grouped, mean, named, of_part, plainly
 from bench.grid import Behind, Suite, View
 from bench.results import Row
 
 WIDTH = 160  # of a table that goes to a file
-COST = {"cpu": ".1f", "peak": ".2f"}
+COST = {"cpu": ".1f", "peak": ".2f"}  # in every table
+# with units; other columns have their own names
 HEADS = {"cpu": "CPU s", "peak": "peak GB", "wall": "wall s", "max": "largest"}
 
 
@@ -61,7 +62,7 @@ def shown_of(those: Sequence[Row], shows: Mapping[str, str]) -> list[str]:
     good = [row for row in those if not row.get("failure")]
     runs = str(len(good)) if len(good) == len(those) else f"{len(good)} of {len(those)}"
     failed = dict.fromkeys(row["failure"] for row in those if row.get("failure"))
-    shown = [said(mean(good or those, name), how) for name, how in shows.items()]
+    shown = [formatted(mean(good or those, name), how) for name, how in shows.items()]
     if failed and not good:
         shown[0] = "; ".join(failed)
     return [runs, *shown]

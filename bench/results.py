@@ -22,12 +22,12 @@ import pyarrow.parquet as pq
 from bench.grid import Line, Point
 
 ROOT = Path(__file__).resolve().parents[1]
-OUT = ROOT / "bench" / "out"
-PACKAGES = ("understudy", "numpy", "numba", "pyarrow", "duckdb")
+OUT = ROOT / "bench" / "out"  # outside of what is committed
+PACKAGES = ("understudy", "numpy", "numba", "pyarrow", "duckdb")  # whose versions move times
 Row = dict[str, Any]
 
 
-def _said(place: Path, *command: str) -> str | None:
+def _output(place: Path, *command: str) -> str | None:
     """What a command says there, None where it cannot be run."""
     try:
         done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=True)
@@ -38,10 +38,10 @@ def _said(place: Path, *command: str) -> str | None:
 
 def commit(place: Path = ROOT) -> str | None:
     """The commit of a checkout, with a plus if files in it were changed; None outside git."""
-    known = _said(place, "git", "rev-parse", "--short=12", "HEAD")
+    head = _output(place, "git", "rev-parse", "--short=12", "HEAD")
     changes = ("git", "status", "--porcelain", "--untracked-files=no", "--", "src", "bench")
-    changed = _said(place, *changes)
-    return f"{known}{'+' if changed else ''}" if known else None
+    changed = _output(place, *changes)
+    return f"{head}{'+' if changed else ''}" if head else None
 
 
 def _first(place: str, start: str) -> str:

@@ -118,6 +118,7 @@ def opendp_aim(job: dict[str, Any], codes: np.ndarray) -> Made:
     )
 
 
+# by the names that a job may say
 SYSTEMS: dict[str, Callable[[dict[str, Any], np.ndarray], Made]] = {
     "understudy": understudy,
     "dpmm-mst": dpmm_mst,

@@ -74,6 +74,7 @@ LABELS: dict[str, tuple[Question, tuple[str, ...]]] = {  # and the questions tha
     "male": (QUESTIONS["male"], ("male",)),
     "hours >= 50": (QUESTIONS["hours >= 50"], ("hours >= 40", "hours >= 50")),
 }
+# one rule a class, about few of the bits: the best rule is then known
 PLANTED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "conjunctions": lambda x: x[0] & x[2] & x[5],
     "disjunctions": lambda x: x[0] | x[2] | x[5],

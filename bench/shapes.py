@@ -30,9 +30,9 @@ import numpy as np
 
 from bench.coded import Coded
 
-NAME = re.compile(r"shape:([a-z]+):(\d+)x(\d+):([a-z]+)@(\d+)")
-MIXED = [2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 30, 42, 60, 85, 100]
-LONG = [5_000, 300]
+NAME = re.compile(r"shape:([a-z]+):(\d+)x(\d+):([a-z]+)@(\d+)")  # as the words above say
+MIXED = [2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 30, 42, 60, 85, 100]  # a few values to many
+LONG = [5_000, 300]  # categories of its first two columns
 CLASSES = 5  # hidden ones
 FACTOR = 0.75  # how much of a column is the hidden number, and of a step in a chain the last one
 BLOCK, BOUND = 4, 0.95  # columns in a block, and how much of each is the block's
@@ -68,15 +68,15 @@ def ranked(size: int, rng: Rng) -> np.ndarray:
         shares = np.ones(size)
     if kind == 3:
         shares[rng.integers(size)] += size * rng.uniform(0.3, 1.0)  # a spike
-    found: np.ndarray = shares / shares.sum()
-    return found
+    normalised: np.ndarray = shares / shares.sum()
+    return normalised
 
 
 def skewed(size: int, rng: Rng) -> np.ndarray:
     """Shares of the values of a column without an order."""
     shares = 1 / np.arange(1, size + 1) ** rng.uniform(0.7, 1.5)
-    found: np.ndarray = rng.permutation(shares / shares.sum())
-    return found
+    permuted: np.ndarray = rng.permutation(shares / shares.sum())
+    return permuted
 
 
 def by_rank(hidden: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -86,7 +86,7 @@ def by_rank(hidden: np.ndarray, shares: np.ndarray) -> np.ndarray:
     return np.searchsorted(np.cumsum(shares), place).clip(0, len(shares) - 1)
 
 
-def drawn(rows: int, shares: np.ndarray, rng: Rng) -> np.ndarray:
+def draw(rows: int, shares: np.ndarray, rng: Rng) -> np.ndarray:
     return np.searchsorted(np.cumsum(shares), rng.random(rows)).clip(0, len(shares) - 1)
 
 
@@ -98,7 +98,7 @@ Columns = tuple[list[np.ndarray], list[bool]]  # codes, and whether they are ord
 def alone(rows: int, wanted: Sequence[int], rng: Rng) -> Columns:
     order = [number % 2 == 0 for number in range(len(wanted))]
     ways = [ranked if one else skewed for one in order]
-    codes = [drawn(rows, way(size, rng), rng) for way, size in zip(ways, wanted, strict=True)]
+    codes = [draw(rows, way(size, rng), rng) for way, size in zip(ways, wanted, strict=True)]
     return codes, order
 
 
@@ -108,15 +108,15 @@ def classes(rows: int, wanted: Sequence[int], rng: Rng) -> Columns:
         column = np.zeros(rows, np.int64)
         for k in range(CLASSES):
             mine = np.flatnonzero(hidden == k)
-            column[mine] = drawn(len(mine), rng.dirichlet(np.full(size, 0.5)), rng)
+            column[mine] = draw(len(mine), rng.dirichlet(np.full(size, 0.5)), rng)
         codes.append(column)
     return codes, [False] * len(wanted)
 
 
 def partly(hidden: np.ndarray, share: float, rng: Rng) -> np.ndarray:
     """A normal number that is correlated so much with another."""
-    found: np.ndarray = share * hidden + np.sqrt(1 - share**2) * rng.normal(size=len(hidden))
-    return found
+    mixture: np.ndarray = share * hidden + np.sqrt(1 - share**2) * rng.normal(size=len(hidden))
+    return mixture
 
 
 def factor(rows: int, wanted: Sequence[int], rng: Rng) -> Columns:
@@ -147,11 +147,11 @@ def chain(rows: int, wanted: Sequence[int], rng: Rng) -> Columns:
 
 
 def tree(rows: int, wanted: Sequence[int], rng: Rng) -> Columns:
-    codes = [drawn(rows, skewed(wanted[0], rng), rng)]
+    codes = [draw(rows, skewed(wanted[0], rng), rng)]
     for number, size in enumerate(wanted[1:], 1):
         above = int(rng.integers(number))
         follows = rng.integers(0, size, wanted[above])[codes[above]]
-        stray = drawn(rows, skewed(size, rng), rng)
+        stray = draw(rows, skewed(size, rng), rng)
         codes.append(np.where(rng.random(rows) < KEPT, follows, stray))
     return codes, [False] * len(wanted)
 
@@ -176,6 +176,7 @@ def functional(rows: int, wanted: Sequence[int], rng: Rng) -> Columns:
     return codes, order
 
 
+# by the word of a name; a new one is a function and a line here
 KINDS: dict[str, Callable[[int, Sequence[int], Rng], Columns]] = {
     "alone": alone,
     "classes": classes,
@@ -189,16 +190,16 @@ KINDS: dict[str, Callable[[int, Sequence[int], Rng], Columns]] = {
 
 def load(name: str) -> Coded:
     """The table of a name."""
-    found = NAME.fullmatch(name)
-    if not found or found[1] not in KINDS:
+    match = NAME.fullmatch(name)
+    if not match or match[1] not in KINDS:
         raise ValueError(f"{name!r} is not a shape such as shape:chain:50000x15:mixed@7.")
-    rows, columns, seed = int(found[2]), int(found[3]), int(found[5])
+    rows, columns, seed = int(match[2]), int(match[3]), int(match[5])
     rng = np.random.default_rng(seed)
-    wanted = sizes(found[4], columns, rng)
-    codes, order = KINDS[found[1]](rows, wanted, rng)
+    wanted = sizes(match[4], columns, rng)
+    codes, order = KINDS[match[1]](rows, wanted, rng)
     names = [f"c{number}" for number in range(columns)]
     ordered = tuple(one for one, ranks in zip(names, order, strict=True) if ranks)
-    kept = np.empty((rows, columns), np.int32, order="F")
+    table = np.empty((rows, columns), np.int32, order="F")
     for number, column in enumerate(codes):
-        kept[:, number] = column
-    return Coded(kept, dict(zip(names, wanted, strict=True)), ordered)
+        table[:, number] = column
+    return Coded(table, dict(zip(names, wanted, strict=True)), ordered)

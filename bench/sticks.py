@@ -16,6 +16,7 @@ import numpy as np
 from bench.coded import Coded
 from bench.grid import Line
 
+# as ``--workload`` writes it, and whether only marginals with few cells
 SPEC = re.compile(r"(\d+)-way(?::(\d+))?(?:@(\d+))?( that fit)?")
 GROUP = 0.01  # a group smaller than this share of the rows has no mean worth comparing
 DENSE = 1 << 22  # cells of a marginal up to which all of them are counted, empty ones too
@@ -140,14 +141,14 @@ def rates(real: Coded, synthetic: Coded, label: str, groups: Names) -> Line:
     ``rate_kept`` is the slope of released shares on true ones, large groups counting more: below
     1, groups were made more alike than they are.
     """
-    true, found = (
+    true, estimate = (
         _shares(table, (*groups, label)).reshape(-1, table.domain[label])
         for table in (real, synthetic)
     )
     large = true.sum(1) >= GROUP
     size = true.sum(1)[large]
     ours = true[large, 1] / size
-    theirs = found[large, 1] / np.maximum(found.sum(1)[large], 1e-12)
+    theirs = estimate[large, 1] / np.maximum(estimate.sum(1)[large], 1e-12)
     apart = ours - size @ ours / size.sum()
     off = np.abs(ours - theirs)
     return {

@@ -21,7 +21,8 @@ import understudy as us
 from bench import people, shapes
 from bench.coded import Coded
 
-VARIABLE = "UNDERSTUDY_BENCH_DATA"
+VARIABLE = "UNDERSTUDY_BENCH_DATA"  # an environment variable: where the data sets are
+# the folder if nobody sets it; data sets are never inside the project
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 # What each data set needs in that folder.
 FILES = {
@@ -60,6 +61,7 @@ UNRANKED_LOANS = (
     "settlement_date",
 )
 FOUR_FIFTHS = 39_073  # rows of ADULT where some are kept aside
+# few columns: all their 3-way marginals are few, too
 SIX = ["marital-status", "relationship", "race", "sex", "education-num", "income>50K"]
 SAMPLE = 50_000  # rows of KDD99 where all of them would take too long
 LEVELS = 20  # of a number: 0, then powers of two
@@ -178,6 +180,7 @@ def words(source: Coded) -> tuple[pa.Table, us.Schema]:
     return table, us.Schema.from_dict({"fields": fields})
 
 
+# by the names that a grid may say
 KNOWN: dict[str, Callable[[], Coded]] = {
     "adult": lambda: coded("adult"),
     "adult-4/5": lambda: four_fifths(coded("adult")),
@@ -193,7 +196,7 @@ KNOWN: dict[str, Callable[[], Coded]] = {
     "unseen-payroll": people.payroll,
     "unseen-clinic": people.clinic,
 }
-INVENTED = re.compile(r"invented:(\d+)x(\d+)@(\d+)")
+INVENTED = re.compile(r"invented:(\d+)x(\d+)@(\d+)")  # rows, columns and a public seed
 
 
 def load(data: str) -> Coded:
@@ -204,8 +207,8 @@ def load(data: str) -> Coded:
     """
     if data.startswith("shape:"):
         return shapes.load(data)
-    if found := INVENTED.fullmatch(data):
-        rows, columns, seed = map(int, found.groups())
+    if match := INVENTED.fullmatch(data):
+        rows, columns, seed = map(int, match.groups())
         return invented(rows, some_sizes(columns), seed)
     return KNOWN[data]()
 

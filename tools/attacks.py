@@ -45,12 +45,15 @@ from understudy.privacy.accounting.accountant import ORDERS, Cost, total_cost
 from understudy.privacy.accounting.events import from_dict
 from understudy.privacy.verbs.residuals import contrast
 
+# 18 cells, so that an attacker may know them all
 SCHEMA = us.Schema.from_domain({"a": 3, "b": 3, "c": 2})
+# the one attacked, in a cell of their own; who might stand there instead
 PERSON, COMMON, OTHER_CELL = (2, 2, 1), (0, 0, 0), (2, 2, 0)
+# whether they are there, and what one cell of theirs is
 ATTACKS = {"membership": COMMON, "attribute": OTHER_CELL}
-EPSILONS = ("0.5", "1", "4")
-PEOPLE = 60
-DELTA = Fraction(1, PEOPLE**2)
+EPSILONS = ("0.5", "1", "4")  # strict, usual and loose
+PEOPLE = 60  # few, so that one of them is seen easily
+DELTA = Fraction(1, PEOPLE**2)  # as release() would choose it
 # Short plays: fewer rounds, records or steps of training, which changes what is learnt and not what
 # is charged in all.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -64,7 +67,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 # slow all the same
 FEWER = dict.fromkeys(("dqrs", "gan-logistic-experimental", "generator", "querygan"), 2)
-SURE = 0.999
+SURE = 0.999  # of a breach; 0.95 would cry wolf among so many attacks
 NEEDS_BINARY = {"oraclequery"}  # plays the class of all conjunctions
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "audit.md"
+PAGE = ROOT / "docs" / "audit.md"  # the only file that it writes
 # What we hold ourselves to: test, bar.
 BATTERY = {
     "replay audit": (
@@ -66,20 +66,24 @@ BATTERY = {
         " column name, formula cell: all refused or escaped"
     ),
 }
+# the kinds of rows of ``understudy audit``, and their rows here
 KINDS = {
     "replay": "replay audit",
     "law": "exact small-domain law",
     "statistical": "statistical audit",
 }
+# the battery has a row for it, and a row without words would be a gap
 WEB = (
     "There is no web page: a report is a static file and a CSV is exported on request. What applies"
     " to them is tested; the rest has no place to happen."
 )
+# commands of their own, too slow for a test
 PARTS = {
     "tools.mutants": "planted mutants",
     "tools.attacks": "attacks",
     "tools.fuzz": "fuzz guided by coverage",
 }
+# beyond those that every part has
 OPTIONS = {
     "tools.attacks": ["--plot", str(PAGE.with_name("attacks.svg"))],
     "tools.fuzz": ["--seconds", "5"],

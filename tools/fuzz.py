@@ -33,10 +33,11 @@ from rich.table import Table
 from tools.fuzz_targets import FINDINGS, TARGETS, prepare
 
 ROOT = Path(__file__).resolve().parents[1]
-AT_ONCE = 2
+AT_ONCE = 2  # processes, for the two cores that everything here is run on
 LONGEST, MOST_MEMORY = 10, 1024  # seconds for one input, MB for a process
 MOST_BYTES = 20_000  # of an input
-ARTEFACTS = "ended-"
+ARTEFACTS = "ended-"  # what libFuzzer puts before the names of inputs that ended it
+# no failure: it is there for one system only
 MISSING = (
     "atheris is not installed, so nothing was fuzzed: pip install --group fuzz (pip 25.1; Linux on"
     " x86-64)."

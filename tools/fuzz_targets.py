@@ -44,6 +44,7 @@ from understudy.rules.classes import rule_classes
 from understudy.schema.files import write_mapping
 from understudy.sources.delimited import DelimitedSource, cut
 
+# a column of every kind, with all that a column can be given
 SCHEMA = us.Schema.from_dict(
     {
         "fields": [
@@ -67,10 +68,11 @@ SCHEMA = us.Schema.from_dict(
         },
     }
 )
-RULES = us.Schema.from_domain({"a": 2, "b": 3, "y": 2})
-BUNDLE = "bundle"
+RULES = us.Schema.from_domain({"a": 2, "b": 3, "y": 2})  # a table that rules can be learnt from
+BUNDLE = "bundle"  # a folder below the one that is prepared
 LONGEST_QUOTED = 200_000  # a refusal may quote a name that is long
 FINDINGS = "findings.jsonl"  # what a child writes and its parent reads
+# the files of a bundle that arrow reads
 PARQUET = ("codes.parquet", "synthetic.parquet", "measurements.parquet", "answers.parquet")
 
 
@@ -437,6 +439,7 @@ YAML_WORDS = (
     "resolution: ", "items: ", "density: ", "&a ", "*a", "!!", "<<: ", "? ", "- ", ".inf", ".nan", "1e400", "0x", "2020-01-01", "true", "~",
     "010", "12:30", "1_000", "1e3", "yes", "title: ", "description: ", "missingValues: [", "\x85", "\u2028",
 )  # fmt: skip
+# every reader of what others may have written, with seeds that it takes
 TARGETS: dict[str, Target] = {
     "condition": Target(
         read_condition,

@@ -12,8 +12,10 @@ from pathlib import Path
 from tools.requirements import ROOT, needs, pins, version_of
 
 PAGE = ROOT / "docs" / "licences.md"
+# the page says so rather than guess
 NOT_READ = "not read: not installed where this page was made"
-NOT_STATED = "not stated"
+NOT_STATED = "not stated"  # likewise
+# licences that would bind whoever uses us
 STRONG = re.compile(r"(?<![A-Za-z])A?GPL|Affero|(?<!Lesser )General Public", re.IGNORECASE)
 HEAD = """# Licences of what Understudy needs
 

@@ -31,7 +31,8 @@ from tests.battery.mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIES = 2  # at work at once
-COPIED = ("src", "tests", "tools", "pyproject.toml")
+COPIED = ("src", "tests", "tools", "pyproject.toml")  # all that a test needs
+# the first test that pytest names
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 LONGEST = 900  # seconds for the tests of one mutant; one that hangs is caught by that
 

@@ -16,7 +16,7 @@ from tools.requirements import ROOT
 
 # 2020-01-01, for every file in it: the wheel then depends on the sources alone
 EPOCH = "1577836800"
-SOURCES = ("src", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = ("src", "pyproject.toml", "README.md", "LICENSE")  # all that goes into a wheel
 
 
 def build(root: Path, into: Path, epoch: str = EPOCH) -> Path:

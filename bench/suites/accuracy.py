@@ -14,9 +14,10 @@ from typing import Any
 from bench.grid import Grid, Suite, View
 from bench.releases import BY_ALL_STICKS
 
-EPSILON = [0.1, 0.25, 0.5, 1.0]
+EPSILON = [0.1, 0.25, 0.5, 1.0]  # where errors are large enough to compare
 # Where no constant was set: KDD99 (50,000 of its rows by a public seed), and an invented table.
 UNSEEN = ["kdd99-50k", "invented:50000x15@7"]
+# our own choice, and what it chooses among
 WAYS = ["arp", "arp adaptive=false", "arp adaptive=true", "gaussian"]
 
 
@@ -27,7 +28,7 @@ def grid(data: str, workload: str, relation: str = "replace-one") -> Grid:
     )
 
 
-BY = ("data", "workload", "relation", "mechanism", "epsilon")
+BY = ("data", "workload", "relation", "mechanism", "epsilon")  # a line of a table for each
 SUITE = Suite(
     grids=[
         grid("adult", "3-way:64@0 that fit"),

@@ -31,8 +31,8 @@ from understudy.mechanisms.papers.dualquery import DualQuery, squares
 from understudy.privacy.accounting.budget import rho_for
 from understudy.sources import open_source
 
-DELTA = Fraction(1, 1000)
-STEP, SAMPLES, QUERIES = 2, 1000, 500_000
+DELTA = Fraction(1, 1000)  # the paper's, here and below
+STEP, SAMPLES, QUERIES = 2, 1000, 500_000  # eta, s and queries on ADULT
 KDD_QUERIES = (40_000, 200_000, 500_000, 1_000_000, 2_000_000)
 # eta, T, s
 SMALL_STEPS = ((0.05, 200, 100), (0.1, 200, 100), (0.25, 100, 100), (0.5, 60, 100), (2.0, 30, 100))
@@ -48,6 +48,7 @@ def ours(rounds: int, rows: int) -> bool:
     return Fraction(SAMPLES * STEP**2 * squares(rounds), 2 * rows**2) <= rho_for(Fraction(1), DELTA)
 
 
+# what counts as within epsilon 1
 ACCOUNTING: dict[str, Callable[[int, int], bool]] = {"Theorem 4.3": theorem_4_3, "ours": ours}
 
 

@@ -26,12 +26,13 @@ import numpy as np
 from bench.clock import clock
 from bench.grid import Grid, Line, Measure, Panel, Point, Suite, View
 
-MOST = 48_842
-SIZES = (1_000, 3_000, 10_000, 30_000, MOST)
-SOLVED_SIZES = (1_000, 10_000, MOST)
-EPSILONS = ("0.5", "1", "4")
+MOST = 48_842  # all of ADULT
+SIZES = (1_000, 3_000, 10_000, 30_000, MOST)  # about three times as many each
+SOLVED_SIZES = (1_000, 10_000, MOST)  # fewer: a solve takes long
+EPSILONS = ("0.5", "1", "4")  # strict, usual and loose
 WORK = 60.0  # CP-SAT's deterministic limit for a solve; --set work=... for another
-LABELS = ("income > 50K", "male", "hours >= 50")
+LABELS = ("income > 50K", "male", "hours >= 50")  # with different shares of yes
+# at 20 attributes CP-SAT proves the first two only
 LITERALS, OTHERS = ("conjunctions", "disjunctions"), ("parities", "halfspaces", "decision-lists")
 
 # ---------------------------------------------------------------------- measures
@@ -181,6 +182,7 @@ def case(
     return {"rules": rules, "d": d, "width": width, "signed": signed, "noise": noise}
 
 
+# what can be listed: 20 attributes, and 8 for comparison with solves
 COUNTED = [
     *(case(rules, 20) for rules in (*LITERALS, *OTHERS)),
     *(case(rules, 20, None, signed=False) for rules in LITERALS),
@@ -189,15 +191,18 @@ COUNTED = [
     case("parities", 8, None),
     case("halfspaces", 8, None),
 ]
+# 8 attributes: what CP-SAT proves of these classes
 SMALL = [
     *(case(rules, 8, noise="features") for rules in OTHERS),
     *(case(rules, 8, None, noise="separators") for rules in OTHERS[:2]),
 ]
+# 20 attributes, with the noise on either side
 LARGE = [
     one
     for rules in LITERALS
     for one in (case(rules, 20, noise="features"), case(rules, 20, None, noise="separators"))
 ]
+# one solve each: whether it is proved at all
 REACH = [
     *(
         case(rules, 20, None if on == "separators" else 3, noise=on)
@@ -226,8 +231,9 @@ def grid(
     )
 
 
+# attributes of each class in the plots
 KIND = {"conjunctions": 20, "disjunctions": 20, "parities": 8, "halfspaces": 8, "decision-lists": 8}
-CLASS = ("class", "data", "mechanism", "n", "epsilon")
+CLASS = ("class", "data", "mechanism", "n", "epsilon")  # a line of a table for each
 SUITE = Suite(
     grids=[
         grid("law", law, [case("conjunctions", 20)], SIZES[:1], 1),

@@ -8,6 +8,7 @@ from bench.clock import clock
 from bench.grid import Grid, Line, Point, Suite, View
 from understudy.privacy.noise.samplers import Noise, round_sigma_up
 
+# fewer of OpenDP's, each of which takes longer
 VALUES = {"understudy": 1_000_000, "OpenDP": 50_000}
 
 
@@ -29,7 +30,7 @@ def measure(point: Point) -> list[Line]:
     return [{"cpu": spent.cpu * 1e6 / count, "peak": spent.peak, "values": count}]
 
 
-SIGMAS = ("1/2", "3", "84.3", "1000", "100000")
+SIGMAS = ("1/2", "3", "84.3", "1000", "100000")  # from less than a count to more than most tables
 SUITE = Suite(
     grids=[
         Grid(

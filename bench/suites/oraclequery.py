@@ -23,7 +23,8 @@ from understudy.mechanisms.base import make
 from understudy.queries.lattice import AllConjunctions
 from understudy.sources import open_source
 
-PUBLIC_SEED, GROUPS, SHORT = 7, 5, 3
+PUBLIC_SEED, GROUPS, SHORT = 7, 5, 3  # groups of rows; literals of a short conjunction
+# the queries that each chooses among
 WORKLOADS = {"oraclequery": "all-conjunctions", "fem": "3-way", "independent": "1-way"}
 
 

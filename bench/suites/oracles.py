@@ -25,10 +25,12 @@ from understudy.oracles.gurobi import Gurobi
 from understudy.oracles.milp import Milp
 from understudy.oracles.search import Search
 
+# solvers of others, in processes of their own
 OUTSIDE: dict[str, Callable[..., Oracle]] = {"milp": Milp, "cpsat": Cpsat, "gurobi": Gurobi}
 # clauses, attributes
 BINARY = [(1000, 5000), (5000, 17_770), (50_000, 100_000), (5000, 235), (50_000, 1_000_000)]
 WIDE = 100  # columns from which on branch and bound would only reach its limit
+# --set NAME=... for others
 HOW = {"perturbations": 32, "outside": 2, "wall_limit": 30.0, "oracle": ""}
 
 

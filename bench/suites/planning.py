@@ -98,6 +98,7 @@ def job(
     return Grid(measure=measure, part=part, settings=[settings], **axes)
 
 
+# rows; categories of eight columns
 ADULT, LOANS, EIGHT = 48_842, 42_535, [2, 3, 5, 8, 12, 20, 40, 6]
 SUITE = Suite(
     grids=[

@@ -17,8 +17,8 @@ from bench.grid import Grid, Line, Point, Suite, View
 from bench.releases import BY_CELLS, answered
 from understudy.checks import SMALL, small_table
 
-EPSILON = [0.1, 0.5, 1.0]
-NETWORKS = ["querygan", "generator", "gan-logistic-experimental"]
+EPSILON = [0.1, 0.5, 1.0]  # as in bench/suites/rap.py, to lay side by side
+NETWORKS = ["querygan", "generator", "gan-logistic-experimental"]  # all mechanisms that train one
 QUICK: dict[str, dict[str, Any]] = {  # coverage does not depend on how well they are fitted
     "querygan": {"rounds": 20, "steps": 5},
     "generator": {"steps": 20},
@@ -52,6 +52,7 @@ def coverage(point: Point) -> list[Line]:
     ]
 
 
+# besides CPU seconds and memory
 SHOWS = {"max": ".4f", "mean": ".2e", "alpha": ".4f", "wall": ".1f"}
 SUITE = Suite(
     grids=[

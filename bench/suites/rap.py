@@ -20,7 +20,8 @@ from bench.tables import load
 from understudy.queries.symmetric import Literal, Query, Symmetric, any_of
 
 THRESHOLDS = 100  # random 1-of-3 thresholds for each marginal
-EPSILON = [0.1, 0.5, 1.0]
+EPSILON = [0.1, 0.5, 1.0]  # as in bench/suites/querygan.py, to lay side by side
+# (K, T) as in the paper
 GRID = [
     f"rap queries_per_round={k} rounds={t}"
     for k, t in ((5, 5), (10, 10), (5, 25), (25, 10), (50, 5))
@@ -47,6 +48,7 @@ def by_thresholds(point: Point) -> list[Line]:
     return [{**spent.line, **facts(result), **answered(table.codes, result.codes, work)}]
 
 
+# where constants were set; see above
 ADULT: dict[str, Any] = {"data": ["adult"], "workload": ["3-way:64@0"]}
 SUITE = Suite(
     grids=[

@@ -29,7 +29,7 @@ from bench.releases import exact, warm_up
 from bench.results import ROOT
 from bench.tables import load
 
-CHILD = ROOT / "bench" / "rivals_child.py"
+CHILD = ROOT / "bench" / "rivals_child.py"  # run by the other system's own Python
 
 
 @dataclass(frozen=True)

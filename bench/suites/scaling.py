@@ -13,7 +13,7 @@ from bench.grid import Grid, Line, Panel, Point, Suite, View
 from bench.releases import facts, release, warm_up
 from bench.tables import load
 
-PEOPLE = 50_000
+PEOPLE = 50_000  # about as many as ADULT has
 
 
 def measure(point: Point) -> list[Line]:
@@ -40,7 +40,8 @@ def grid(part: str, released: list[int], workload: list[str], columns: list[int]
     )
 
 
-X = {"rows": "released", "cells": "cells", "columns": "columns"}
+X = {"rows": "released", "cells": "cells", "columns": "columns"}  # the axis that grows
+# time grows by factors, memory starts far above zero
 COST: dict[tuple[str, ...], str] = {("cpu", "wall"): "log", ("peak",): "linear"}
 SUITE = Suite(
     grids=[

@@ -10,6 +10,7 @@ from bench.grid import Behind, Grid, Suite, View
 from bench.releases import BY_ALL_STICKS
 from bench.shapes import KINDS
 
+# what is varied, the rest alike; a part takes minutes
 PARTS = {
     "kinds": [f"shape:{kind}:20000x12:mixed@1" for kind in KINDS],
     "rows": [
@@ -30,7 +31,7 @@ PARTS = {
     "long": [f"shape:{kind}:50000x8:long@5" for kind in ("alone", "chain", "tree", "functional")],
     "unseen": ["unseen-payroll", "unseen-clinic"],
 }
-BY = ("part", "data", "epsilon", "mechanism")
+BY = ("part", "data", "epsilon", "mechanism")  # a line of a table for each
 SUITE = Suite(
     grids=[
         Grid(

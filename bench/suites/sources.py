@@ -12,9 +12,11 @@ from bench.clock import clock
 from bench.grid import Grid, Line, Point, Suite, View
 from understudy.sources import open_source
 
+# categories of 15 columns, small and large as in real tables
 SIZES = [2, 3, 5, 7, 10, 16, 24, 40, 60, 85, 100, 2, 9, 15, 42]
-INTEGERS = list(enumerate(SIZES[:10]))
-TEXTS = list(enumerate(SIZES[12:]))
+INTEGERS = list(enumerate(SIZES[:10]))  # ten of them
+TEXTS = list(enumerate(SIZES[12:]))  # three, which cost most to read
+# every type that Parquet files usually have
 SCHEMA = {
     "fields": [
         *(

@@ -27,7 +27,7 @@ def grid(
     )
 
 
-BY = ("part", "data", "relation", "epsilon", "mechanism")
+BY = ("part", "data", "relation", "epsilon", "mechanism")  # a line of a table for each
 SUITE = Suite(
     grids=[
         grid(["adult", "diabetes"], [0.1, 1.0, 4.0]),

@@ -10,6 +10,7 @@ from bench.coded import Coded
 from bench.grid import Grid, Line, Point, Suite, View
 from bench.releases import by_cells, released
 
+# together 4-way, which no measured marginal is
 LABEL, GROUPS = "income>50K", ("sex", "race", "education-num")
 
 

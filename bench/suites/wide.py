@@ -22,8 +22,8 @@ from bench.releases import exact, mechanism_of, warm_up
 from understudy.mechanisms.base import make
 from understudy.sources.items import ItemSource
 
-ROWS, QUERIES = 100_000, 100_000
-SIZES = (50, 100, 500, 1_000, 5_000, 10_000, 50_000, 100_000, 512_000)
+ROWS, QUERIES = 100_000, 100_000  # the paper's
+SIZES = (50, 100, 500, 1_000, 5_000, 10_000, 50_000, 100_000, 512_000)  # up to the paper's largest
 BITS = 16  # of each p_i
 
 

@@ -46,11 +46,13 @@ from understudy.schema import Schema
 from understudy.sources.base import Source
 from understudy.sources.memory import MemorySource
 
+# the least with three columns of different sizes: its play takes a fraction of a second
 SMALL = Schema.from_domain({"a": 3, "b": 4, "c": 2})
 # all columns together have more cells than one array holds
 WIDE = Schema.from_domain({"a": 300, "b": 300, "c": 200})
+# its one column is all that it shares with SMALL: no pair fits it
 FIRST = Schema.from_domain({"a": 3})
-BASKET = Schema.items(["a", "b", "c"])
+BASKET = Schema.items(["a", "b", "c"])  # for sources that hold items
 
 
 def small_table(rows: int = 600, seed: int = 0) -> np.ndarray:

@@ -30,7 +30,7 @@ import warnings
 from fractions import Fraction
 from pathlib import Path
 
-MOST_SHOWN = 80
+MOST_SHOWN = 80  # characters of a value in a message, about one line
 
 
 def shown(value: object) -> str:

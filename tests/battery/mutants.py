@@ -835,7 +835,7 @@ MUTANTS = [
     mutant(
         "an audit of laws that holds whatever it finds",
         "audit/laws.py",
-        ("    held = alike and most <= ROUNDING and least > tight\n", "    held = True\n"),
+        ("    holds = alike and most <= ROUNDING and least > tight\n", "    holds = True\n"),
         tests="battery/test_audit.py::test_replays_and_laws_show_a_verb_that_charges_half",
     ),
     mutant(

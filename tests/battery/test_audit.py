@@ -80,8 +80,8 @@ def test_a_replay_on_a_neighbour_takes_the_same_steps_and_moves_within_its_charg
     subject: Subject, relation: Neighbours, battery: Note
 ) -> None:
     row = replay(subject, relation, 2, seed=7)
-    assert row.held and row.runs == 2 and 0 < row.found <= 1, row
-    battery("replay audit", row.runs, f"{subject.label}, {relation}: {row.said}")
+    assert row.holds and row.runs == 2 and 0 < row.observed <= 1, row
+    battery("replay audit", row.runs, f"{subject.label}, {relation}: {row.detail}")
 
 
 @pytest.mark.parametrize(
@@ -91,17 +91,17 @@ def test_a_replay_on_a_neighbour_takes_the_same_steps_and_moves_within_its_charg
 )
 def test_many_draws_of_a_verb_say_nothing_against_its_claim(verb: Verb, battery: Note) -> None:
     row = verb_row(verb, verb.pairs[0], Fraction(2), 4000)
-    assert row.held and row.found > 0, row
+    assert row.holds and row.observed > 0, row
     battery(
         "statistical audit",
         1,
-        f"{verb.name}: at least epsilon {row.found:.3f} of {row.claimed:.3f}",
+        f"{verb.name}: at least epsilon {row.observed:.3f} of {row.claimed:.3f}",
     )
 
 
 def test_many_releases_say_nothing_against_their_claim() -> None:
     row = mechanism_row(INDEPENDENT, "lonely", Fraction(2), plays=100)
-    assert row.held and row.runs == 100
+    assert row.holds and row.runs == 100
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,9 @@ def test_every_mechanism_can_be_played_at_the_least_epsilon_of_the_audit(subject
     row = mechanism_row(subject, "even", min(EPSILONS), plays=10)
     # A claim that the first draws doubt is tried on five times as many fresh ones.
     assert (
-        row.held and row.runs == (60 if row.said.startswith("doubted") else 10) and row.claimed > 0
+        row.holds
+        and row.runs == (60 if row.detail.startswith("doubted") else 10)
+        and row.claimed > 0
     )
 
 
@@ -171,9 +173,9 @@ class Half(Noise):
 def test_many_draws_show_half_the_noise(name: str, draws: int) -> None:
     row = verb_row(BY_NAME[name], BY_NAME[name].pairs[0], Fraction(2), draws, Half())
     assert (
-        not row.held
-        and row.found > row.claimed
-        and "broken on 5 times as many fresh draws" in row.said
+        not row.holds
+        and row.observed > row.claimed
+        and "broken on 5 times as many fresh draws" in row.detail
     )
 
 
@@ -186,12 +188,12 @@ class Hardly(Noise):
 
 def test_many_draws_show_a_discriminator_with_hardly_any_noise() -> None:
     row = verb_row(BY_NAME["discriminate"], "lonely", Fraction(2), 2000, Hardly())
-    assert not row.held and row.found > row.claimed
+    assert not row.holds and row.observed > row.claimed
 
 
 def test_many_releases_show_noise_that_is_hardly_there() -> None:
     row = mechanism_row(INDEPENDENT, "lonely", Fraction(2), plays=300, noise=Hardly())
-    assert not row.held, row
+    assert not row.holds, row
 
 
 def test_draws_that_are_the_same_every_time_are_shown() -> None:
@@ -199,7 +201,7 @@ def test_draws_that_are_the_same_every_time_are_shown() -> None:
         def gaussian(self, size: int, sigma: Fraction) -> np.ndarray:
             return np.full(size, 3, np.int64)
 
-    assert not verb_row(BY_NAME["measure"], "lonely", Fraction(1), 1000, Fixed()).held
+    assert not verb_row(BY_NAME["measure"], "lonely", Fraction(1), 1000, Fixed()).holds
 
 
 @pytest.mark.parametrize(
@@ -358,22 +360,22 @@ def test_a_replay_shows_a_mechanism_that_sees_more_than_is_released(
 ) -> None:
     monkeypatch.setattr(plays, "MemorySource", Telling)
     row = replay(Subject("sly", kind(), (REPLACE,)), REPLACE, 6)
-    assert not row.held and said in row.said, row
+    assert not row.holds and said in row.detail, row
 
 
 def test_an_honest_mechanism_through_the_same_side_door_is_fine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(plays, "MemorySource", Telling)
-    assert replay(INDEPENDENT, REPLACE, 6).held
+    assert replay(INDEPENDENT, REPLACE, 6).holds
 
 
 def test_replays_and_laws_show_an_understated_sensitivity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Marginal, "l2_squared", lambda self, neighbours: 1)
     row = replay(INDEPENDENT, REPLACE, 3)
-    assert not row.held and "squared L2 distance is 2 where 1 is declared" in row.said
+    assert not row.holds and "squared L2 distance is 2 where 1 is declared" in row.detail
     law = check_law(laws.LAWS[0], REPLACE)
-    assert not law.held and law.found == pytest.approx(2, rel=1e-3)
+    assert not law.holds and law.observed == pytest.approx(2, rel=1e-3)
 
 
 def test_replays_and_laws_show_a_score_that_moves_further_than_declared(
@@ -382,9 +384,9 @@ def test_replays_and_laws_show_a_score_that_moves_further_than_declared(
     honest = select_room.scored
     monkeypatch.setattr(select_room, "scored", lambda *args: 2 * honest(*args))
     row = replay(MWEM, REPLACE, 3)
-    assert not row.held and "select moved" in row.said
+    assert not row.holds and "select moved" in row.detail
     law = check_law(next(law for law in laws.LAWS if law.subject == "select"), REPLACE)
-    assert not law.held and law.found == pytest.approx(4, rel=1e-2)
+    assert not law.holds and law.observed == pytest.approx(4, rel=1e-2)
 
 
 def charging(times: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -408,9 +410,9 @@ def charging(times: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_replays_and_laws_show_a_verb_that_charges_half(monkeypatch: pytest.MonkeyPatch) -> None:
     charging(Fraction(2), monkeypatch)
     row = replay(INDEPENDENT, REPLACE, 1)
-    assert not row.held and "less noise than it is charged for" in row.said
+    assert not row.holds and "less noise than it is charged for" in row.detail
     law = check_law(laws.LAWS[0], REPLACE)
-    assert not law.held and law.found == pytest.approx(2, rel=1e-3)
+    assert not law.holds and law.observed == pytest.approx(2, rel=1e-3)
 
 
 def test_laws_show_twice_the_noise_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,9 +420,9 @@ def test_laws_show_twice_the_noise_as_well(monkeypatch: pytest.MonkeyPatch) -> N
     charging(Fraction(1, 4), monkeypatch)
     law = check_law(laws.LAWS[0], REPLACE)
     assert (
-        not law.held
-        and law.found == pytest.approx(1 / 4, rel=1e-3)
-        and "other noise than the proof's" in law.said
+        not law.holds
+        and law.observed == pytest.approx(1 / 4, rel=1e-3)
+        and "other noise than the proof's" in law.detail
     )
 
 
@@ -432,10 +434,10 @@ def test_replays_and_laws_show_a_selection_that_charges_a_quarter(
         ScoreTable, "log_weight_shift", lambda self, sensitivity: honest(self, sensitivity) / 2
     )
     row = replay(MWEM, REPLACE, 3)
-    assert not row.held and "select moved" in row.said
+    assert not row.holds and "select moved" in row.detail
     assert not check_law(
         next(law for law in laws.LAWS if law.subject == "select, signed"), REPLACE
-    ).held
+    ).holds
 
 
 def test_replays_show_noise_that_depends_on_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -447,7 +449,7 @@ def test_replays_show_noise_that_depends_on_the_table(monkeypatch: pytest.Monkey
             batch, counts, sigma + int(counts.dense()[-1]), kept, noise
         ),
     )
-    assert not replay(INDEPENDENT, REPLACE, 6).held
+    assert not replay(INDEPENDENT, REPLACE, 6).holds
 
 
 def test_what_cannot_be_run_has_not_held() -> None:
@@ -455,14 +457,14 @@ def test_what_cannot_be_run_has_not_held() -> None:
         raise ValueError("no")
 
     row = perform(Check("law of nothing", breaks))
-    assert not row.held and row.kind == "law" and row.said == "could not be run (ValueError)"
+    assert not row.holds and row.kind == "law" and row.detail == "could not be run (ValueError)"
 
 
 def test_a_worker_that_dies_is_a_breach(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running.sys, "executable", "/bin/false")
     rows = [row for _, row in running.run("independent", quick=True)]
     assert len(rows) == 3 and all(
-        not row.held and row.said == "the process that ran it died" for row in rows
+        not row.holds and row.detail == "the process that ran it died" for row in rows
     )
 
 

@@ -25,11 +25,11 @@ from understudy.privacy.verbs import VERBS
 
 ROW = Row(
     kind="law", subject="measure", relation="replace-one", pair="every neighbour", unit="of the charge",
-    claimed=1.0, found=0.98, runs=12, held=True,
+    claimed=1.0, observed=0.98, runs=12, holds=True,
 )  # fmt: skip
 BROKEN = Row(
     kind="replay", subject="mwem", relation="replace-one", pair="6 random pairs", unit="of the charge",
-    claimed=1.0, found=2.0, runs=6, held=False, said="not the same steps: [bold]measure[/bold] is asked for something else",
+    claimed=1.0, observed=2.0, runs=6, holds=False, detail="not the same steps: [bold]measure[/bold] is asked for something else",
 )  # fmt: skip
 
 

@@ -105,7 +105,9 @@ NEIGHBOURS = [rows.tolist() for rows in CLEAR]
 
 @pytest.mark.parametrize("noise_on", ["separators", "features"])
 def test_the_exact_law_of_argmin_keeps_epsilon_with_mistakes_divided(noise_on: str) -> None:
-    assert argmin_row(noise_on, weight=2, gap=0).held and argmin_row(noise_on, weight=1, gap=1).held
+    assert (
+        argmin_row(noise_on, weight=2, gap=0).holds and argmin_row(noise_on, weight=1, gap=1).holds
+    )
 
 
 def test_the_exact_law_with_two_separators() -> None:

@@ -112,8 +112,8 @@ def test_exact_law(
     charged, and close to it where it can be.
     """
     row = check()
-    assert row.held, row
-    battery("exact small-domain law", row.runs, f"{name}: {row.said}")
+    assert row.holds, row
+    battery("exact small-domain law", row.runs, f"{name}: {row.detail}")
 
 
 def test_select_points_at_the_worst_answer() -> None:

@@ -16,14 +16,16 @@ import pyarrow.csv
 
 from understudy.schema import Schema
 
-PEOPLE = 20_000
-SEED = 20_240_229
-TODAY = np.datetime64("2025-06-30")
+PEOPLE = 20_000  # large enough for good answers at epsilon 1, small enough for seconds
+SEED = 20_240_229  # any would do; a fixed one makes the same people every time
+TODAY = np.datetime64("2025-06-30")  # a fixed day: the clock must not change the table
 
+# in the order of the codes that are drawn for them
 REGIONS = ("north", "east", "south", "west", "capital")
 EDUCATION = ("none", "school", "vocational", "university")
 EMPLOYMENT = ("employed", "unemployed", "student", "retired")
 
+# what an office would publish about such a table
 SCHEMA: dict[str, Any] = {
     "fields": [
         {

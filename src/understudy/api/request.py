@@ -32,9 +32,9 @@ from understudy.schema import Schema
 
 CERTIFICATE_SHARE = Fraction(1, 20)  # of rho, for the certificate
 TOTAL_SHARE = Fraction(1, 50)  # of what is left, for the number of rows when it is private
-MOST_ROWS = 100_000_000
+MOST_ROWS = 100_000_000  # large enough; of wide tables MOST_CODES allows fewer
 MOST_CODES = 2**28  # synthetic rows x columns: one gigabyte
-MOST_SEED = 2**63 - 1
+MOST_SEED = 2**63 - 1  # large enough, and a whole number to any reader of a manifest
 FEWEST_ROWS_FOR_DEFAULT = 32  # below this, delta = 1/n^2 is above 0.001
 UNKNOWN_ROWS = 1  # stands for a private number until it is released; no cost depends on it
 

@@ -30,11 +30,13 @@ from understudy.queries.base import Neighbours
 from understudy.schema import Schema
 from understudy.sources import Source, open_source
 
+# a warning and not a refusal: whoever tries things out in a notebook has no file to name
 NO_LEDGER = (
     "This table is in memory and no ledger was given, so nothing remembers what is spent on it:"
     " several releases add up, and nobody counts. Give ledger='people.ledger.jsonl', or a file of"
     " your choice, whenever these people are in the table. This is said once."
 )
+# Python's own words do not say what to do
 OUT_OF_MEMORY = (
     "Memory ran out while the release was made, and what was measured is lost with it; "
     "ask for fewer rows or fewer marginals, or use a larger machine."

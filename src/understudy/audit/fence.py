@@ -23,6 +23,7 @@ MAY_IMPORT_SOURCES = {
 MAY_IMPORT_AUDIT = ("audit/", "cli/audit.py")
 # Who may name further types that are handed exact values: whoever invents the tables, too.
 MAY_TRUST_MORE = ("privacy/", "audit/")
+# Attributes of meters and sources that lead to rows, to noise or to what was reserved.
 INSIDE_ONLY = {
     "_exact",
     "_look",
@@ -59,7 +60,8 @@ SILENT = (
     "schema/columns.py",
     "counting/tally.py",
 )
-SEEDED = {"random", "numpy.random"}
+SEEDED = {"random", "numpy.random"}  # noise that can be repeated is none
+# What is read by these can run anything; multiprocessing sends it.
 PICKLES = {
     "pickle",
     "_pickle",
@@ -84,19 +86,19 @@ RUNS_FILES = {
     "FullLoader",
     "ProcessPoolExecutor",
 }
-TALKERS = {"logging", "warnings", "rich", "traceback"}
+TALKERS = {"logging", "warnings", "rich", "traceback"}  # ways to print without print
 
 
 def side_doors(root: Path) -> list[str]:
     """Every breach of the fence under a package folder, as ``file:line: what``."""
-    found: list[str] = []
+    lines: list[str] = []
     trusted = {**dict.fromkeys(_kinds(root), MAY_NAME_SOURCES), **TRUSTED_NAMES}
     for file in sorted(root.rglob("*.py")):
         place = file.relative_to(root).as_posix()
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             breaches = [*_import_breaches(node, place, trusted), *_name_breaches(node, place)]
-            found.extend(f"{place}:{getattr(node, 'lineno', 0)}: {breach}" for breach in breaches)
-    return found
+            lines.extend(f"{place}:{getattr(node, 'lineno', 0)}: {breach}" for breach in breaches)
+    return lines
 
 
 def _kinds(root: Path) -> set[str]:
@@ -107,47 +109,47 @@ def _kinds(root: Path) -> set[str]:
         for node in ast.parse(file.read_text(encoding="utf-8")).body
         if isinstance(node, ast.ClassDef)
     }
-    found, before = {"Source"}, 0
-    while len(found) > before:
-        before = len(found)
-        found |= {name for name, extended in bases.items() if extended & found}
-    return found
+    kinds, before = {"Source"}, 0
+    while len(kinds) > before:
+        before = len(kinds)
+        kinds |= {name for name, extended in bases.items() if extended & kinds}
+    return kinds
 
 
 def _import_breaches(
     node: ast.AST, place: str, trusted_names: Mapping[str, tuple[str, ...]]
 ) -> list[str]:
-    found = []
+    breaches = []
     trusted = place.startswith(tuple(MAY_IMPORT_SOURCES))
     for module in _imports(node, place):
         if not trusted and (
             module == "understudy.sources" or module.startswith("understudy.sources.")
         ):
-            found.append("imports the room of sensitive rows")
+            breaches.append("imports the room of sensitive rows")
         if not place.startswith(MAY_IMPORT_AUDIT) and (
             module == "understudy.audit" or module.startswith("understudy.audit.")
         ):
-            found.append("imports the audit, which sees what the meter is about to noise")
+            breaches.append("imports the audit, which sees what the meter is about to noise")
         if module.split(".")[0] in PICKLES:
-            found.append(f"imports {module}: nothing here is ever pickled")
+            breaches.append(f"imports {module}: nothing here is ever pickled")
         if place.startswith("privacy/") and (module in SEEDED or module.startswith("numpy.random")):
-            found.append(f"imports {module}: a generator with a seed inside the privacy room")
+            breaches.append(f"imports {module}: a generator with a seed inside the privacy room")
         if place.startswith(SILENT) and module.split(".")[0] in TALKERS:
-            found.append(f"imports {module}: where cells and exact counts pass, nothing talks")
+            breaches.append(f"imports {module}: where cells and exact counts pass, nothing talks")
         name = module.rsplit(".", 1)[-1]
         if name in RUNS_FILES:
-            found.append(f"imports {name}: nothing here is ever pickled, and no file is run")
+            breaches.append(f"imports {name}: nothing here is ever pickled, and no file is run")
         if (
             isinstance(node, ast.ImportFrom)
             and name in trusted_names
             and not place.startswith(trusted_names[name])
         ):
-            found.append(f"imports {name}, which leads to rows or to noise")
-    return found
+            breaches.append(f"imports {name}, which leads to rows or to noise")
+    return breaches
 
 
 def _name_breaches(node: ast.AST, place: str) -> list[str]:
-    found = []
+    breaches = []
     in_room = place.startswith(("privacy/", "sources/")) or place in (
         "counting/tally.py",
         "checks.py",
@@ -155,30 +157,30 @@ def _name_breaches(node: ast.AST, place: str) -> list[str]:
     )
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and place != "audit/fence.py":
         if node.value.startswith("understudy.sources"):
-            found.append("names the room of sensitive rows in a string")
+            breaches.append("names the room of sensitive rows in a string")
         if node.value.startswith("understudy.audit") and not place.startswith(MAY_IMPORT_AUDIT):
-            found.append("names the audit in a string")
+            breaches.append("names the audit in a string")
         if node.value in INSIDE_ONLY and not in_room:
-            found.append(f"names {node.value} in a string, which is inside the room")
+            breaches.append(f"names {node.value} in a string, which is inside the room")
     if isinstance(node, ast.Attribute):
         if node.attr in INSIDE_ONLY and not in_room:
-            found.append(f"reaches for {node.attr}, which is inside the room")
+            breaches.append(f"reaches for {node.attr}, which is inside the room")
         if node.attr == "sources" and not in_room:
-            found.append("reaches for the room of sensitive rows")
+            breaches.append("reaches for the room of sensitive rows")
         if node.attr == "audit" and not place.startswith(MAY_IMPORT_AUDIT):
-            found.append("reaches for the audit")
+            breaches.append("reaches for the audit")
         if node.attr in ("stdout", "stderr") and place.startswith(SILENT):
-            found.append(f"uses {node.attr} where cells and exact counts pass")
+            breaches.append(f"uses {node.attr} where cells and exact counts pass")
         if place.startswith("privacy/") and node.attr in ("random", "default_rng", "RandomState"):
-            found.append(f"uses {node.attr}: a generator with a seed inside the privacy room")
+            breaches.append(f"uses {node.attr}: a generator with a seed inside the privacy room")
         if node.attr in RUNS_FILES:
-            found.append(f"uses {node.attr}: nothing here is ever pickled, and no file is run")
+            breaches.append(f"uses {node.attr}: nothing here is ever pickled, and no file is run")
     if (
         isinstance(node, ast.ClassDef)
         and not in_room
         and any(isinstance(base, ast.Name) and base.id == "Meter" for base in node.bases)
     ):
-        found.append("extends the meter")
+        breaches.append("extends the meter")
     if isinstance(node, ast.Call):
         called = (
             node.func.id
@@ -188,17 +190,17 @@ def _name_breaches(node: ast.AST, place: str) -> list[str]:
             else ""
         )
         if called == "print" and place.startswith(SILENT):
-            found.append("prints where cells and exact counts pass")
+            breaches.append("prints where cells and exact counts pass")
         if place in ("api/release.py", "api/session.py") and called in ("count", "scan", "counts"):
-            found.append(f"asks for {called}: only the meter looks")
+            breaches.append(f"asks for {called}: only the meter looks")
         if not place.startswith(MAY_TRUST_MORE) and any(w.arg == "trusts" for w in node.keywords):
-            found.append("lets in types besides the closed list of those that see exact values")
+            breaches.append("lets in types besides the closed list of those that see exact values")
         if called == "Noise" and not place.startswith(TRUSTED_NAMES["Noise"]):
-            found.append("makes its own noise")
+            breaches.append("makes its own noise")
         if called == "Meter" and not place.startswith(MAY_METER):
-            found.append("makes a meter, for which nothing is reserved")
-        found.extend(_archive_breaches(node, called))
-    return found
+            breaches.append("makes a meter, for which nothing is reserved")
+        breaches.extend(_archive_breaches(node, called))
+    return breaches
 
 
 def _archive_breaches(node: ast.Call, called: str) -> list[str]:

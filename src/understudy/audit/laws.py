@@ -61,13 +61,17 @@ from understudy.rules.task import Task
 from understudy.schema import Schema
 from understudy.sources.memory import MemorySource
 
-TINY = Schema.from_domain({"x": 2, "y": 2})
-RECORDS = [np.array(record) for record in itertools.product(range(2), range(2))]
-BASE = np.array([[0, 0], [0, 1], [1, 1]])
-EVEN = np.array([[0, 0]] * 10 + [[1, 1]] * 10)
-RENYI_ORDERS = (1.01, 2, 8, 64)
-REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE_ONE
+TINY = Schema.from_domain({"x": 2, "y": 2})  # four records, so that all outcomes can be listed
+RECORDS = [
+    np.array(record) for record in itertools.product(range(2), range(2))
+]  # each that there is
+BASE = np.array([[0, 0], [0, 1], [1, 1]])  # no two alike
+EVEN = np.array([[0, 0]] * 10 + [[1, 1]] * 10)  # no row stands out
+RENYI_ORDERS = (1.01, 2, 8, 64)  # the battery's bar (tools/audit.py), from near 1 to far out
+REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE_ONE  # short, for the lists below
+# the last with its columns turned, which a table must not mind
 X, Y, BOTH = Marginal.of(TINY, ["x"]), Marginal.of(TINY, ["y"]), Marginal.of(TINY, ["y", "x"])
+# one query of each kind of function
 LOGIC = Symmetric(
     (
         all_of(Literal(0, 1)),
@@ -75,13 +79,15 @@ LOGIC = Symmetric(
         any_of(Literal(0, 0), Literal(1, 0)),
     )
 )
-BATCHES: list[QueryClass] = [X, BOTH, LOGIC]
+BATCHES: list[QueryClass] = [X, BOTH, LOGIC]  # narrow, wide, and no table
+# x is the only question and y the label, so that all rules can be listed
 LABELLED = Task((Attribute(0, frozenset([1]), "x"),), Attribute(1, frozenset([1]), "y"))
 # a missed yes costs four times a false one
 DEAR = Task(LABELLED.attributes, LABELLED.label, (1, 4))
 # The rows but one speak for "no" so clearly that noise has to speak for "yes" in all of them: there
 # the bound of an argmin is met.
 CLEAR = [np.array([[0, 0], [0, 0], [0, 0], record]) for record in RECORDS]
+# large enough that nothing is refused
 RICH = Cost(
     Fraction(10**9), tuple(Fraction(10**9) for _ in ORDERS), Fraction(9, 10), Fraction(10**9)
 )
@@ -144,7 +150,7 @@ class Law:
     needs_total: bool = False  # whether the verb needs a released number of rows when n is private
 
 
-def met_in(
+def steps_of(
     law: Law, rows: np.ndarray, relation: Neighbours, total: int
 ) -> tuple[tuple[NoisyStep, ...], Cost]:
     """(what met noise, what was charged); a private n is released as ``total``, whatever the table."""
@@ -156,8 +162,8 @@ def met_in(
     before = len(meter.events)
     ear.start()
     with standing_in(**ear.seams()):
-        given = law.ask(meter)
-    return ear.heard(given), total_cost(meter.events[before:])
+        answer = law.ask(meter)
+    return ear.heard(answer), total_cost(meter.events[before:])
 
 
 def divergence(one: Sequence[Any], other: Sequence[Any], order: float) -> float:
@@ -180,10 +186,10 @@ def allowed(cost: Cost, order: float) -> float:
 
 def check_law(law: Law, relation: Neighbours) -> Row:
     """One row for a verb and a relation."""
-    base, charged = met_in(law, law.rows, relation, len(law.rows))
+    base, charged = steps_of(law, law.rows, relation, len(law.rows))
     worst, runs, alike = dict.fromkeys(RENYI_ORDERS, 0.0), 0, True
     for other in neighbours_of(law.rows, relation):
-        moved, also = met_in(law, other, relation, len(law.rows))
+        moved, also = steps_of(law, other, relation, len(law.rows))
         alike = (
             alike
             and charged == also
@@ -209,23 +215,23 @@ def _row(
     alike: bool = True,
 ) -> Row:
     most, least = max(worst.values()), min(worst[order] for order in tight_at)
-    said = (
+    detail = (
         f"divergence of {most:.4f} of the charge over orders"
         f" {', '.join(f'{order:g}' for order in worst)}"
     )
     if not alike:
-        said = "noise or charge depend on the table"
+        detail = "noise or charge depend on the table"
     elif most > ROUNDING:
-        said = f"the law diverges by {most:.3f} times what is charged"
+        detail = f"the law diverges by {most:.3f} times what is charged"
     elif least <= tight:
-        said = (
+        detail = (
             f"no neighbour uses more than {least:.3f} of the charge, where {tight} must be used:"
             " other noise than the proof's"
         )
-    held = alike and most <= ROUNDING and least > tight
+    holds = alike and most <= ROUNDING and least > tight
     return Row(
         kind="law", subject=subject, relation=str(relation), pair="every neighbour of a tiny table", unit="of the charge",
-        claimed=1.0, found=most, runs=runs, held=held, said=said,
+        claimed=1.0, observed=most, runs=runs, holds=holds, detail=detail,
     )  # fmt: skip
 
 
@@ -333,7 +339,7 @@ class Slots:
     rows: np.ndarray
     batches: tuple[QueryClass, ...]
     shares: tuple[np.ndarray, ...]
-    drawn: tuple[Choice, ...]
+    choices: tuple[Choice, ...]
     settings: dict[str, Any]
     calls: int = 1
     tight: float = 0.1
@@ -344,26 +350,26 @@ def resample_law(slots: Slots) -> Row:
     charged: list[Cost] = []
 
     def run(table: np.ndarray, noise: Noise) -> Any:
-        meter, held, found = meter_on(table, noise=noise), list(slots.drawn), []
+        meter, choices, outcomes = meter_on(table, noise=noise), list(slots.choices), []
         for _ in range(slots.calls):
-            hits = [i % 2 == 0 for i in range(len(held))]
-            held = meter.ask(
+            hits = [i % 2 == 0 for i in range(len(choices))]
+            choices = meter.ask(
                 Resample(
                     batches=slots.batches,
                     shares=slots.shares,
-                    choices=held,
+                    choices=choices,
                     satisfied=hits,
                     **slots.settings,
                 )
             )
-            found.append(
+            outcomes.append(
                 tuple(
                     (slots.batches.index(choice.batch), choice.index, choice.sign)
-                    for choice in held
+                    for choice in choices
                 )
             )
         charged.append(total_cost(meter.events))
-        return tuple(found)
+        return tuple(outcomes)
 
     base = branches.law(partial(run, slots.rows))
     worst, runs = dict.fromkeys(RENYI_ORDERS, 0.0), 0
@@ -372,8 +378,8 @@ def resample_law(slots: Slots) -> Row:
         p, q = (np.array([law[o] for o in base]) for law in (base, moved))
         runs += 1
         for order in RENYI_ORDERS:
-            found = max(renyi(p, q, order), renyi(q, p, order))
-            worst[order] = max(worst[order], found / allowed(charged[0], order))
+            gap = max(renyi(p, q, order), renyi(q, p, order))
+            worst[order] = max(worst[order], gap / allowed(charged[0], order))
     return _row(
         slots.subject,
         REPLACE,
@@ -385,8 +391,11 @@ def resample_law(slots: Slots) -> Row:
     )
 
 
+# one of the two implies the other
 TWO = Symmetric((all_of(Literal(0, 1)), all_of(Literal(0, 1), Literal(1, 1))))
+# one record twice, and shares off by a little
 FOUR_ROWS, SHARES = np.array([[0, 0], [0, 1], [1, 1], [1, 1]]), (np.array([0.6, 0.3]),)
+# settings whose charge is rarely met
 RARELY = {"kappa": Fraction(1, 8), "gamma": Fraction(1), "records": 1}
 SLOTS = (
     # Two slots, two queries and their negations. The charge is a curve, and rarely met.
@@ -417,7 +426,7 @@ class Adversary(Certifier):
     name: ClassVar[str] = "adversary"
     condition: ClassVar[str | None] = None
 
-    def check(self, of: Rules) -> None:
+    def check(self, rules: Rules) -> None:
         """Any class."""
 
     def solve(self, problem: Tilted) -> Certified:
@@ -429,7 +438,7 @@ class Adversary(Certifier):
 
 
 def argmin_law(
-    meter: Meter, task: Task, of: RuleClass, certifier: Certifier, **settings: Any
+    meter: Meter, task: Task, rules: RuleClass, certifier: Certifier, **settings: Any
 ) -> dict[Rule, float]:
     """The law of what ``Argmin`` returns: the meter prepares everything once, and the rest is
     run for every value of the noise.
@@ -438,10 +447,10 @@ def argmin_law(
 
     def keep(how: Any, points: Any, by: Certifier, noise: Noise) -> Rule:
         prepared.append((how, points))
-        return next(iter(of.rules()))
+        return next(iter(rules.rules()))
 
     with standing_in(solve=keep):
-        meter.ask(Argmin(task=task, rules=of, certifier=certifier, **settings))
+        meter.ask(Argmin(task=task, rules=rules, certifier=certifier, **settings))
     total: dict[Any, float] = {}
     how, points = prepared[0]
     for outcome, chance in branches.paths(
@@ -469,26 +478,26 @@ def argmin_row(noise_on: str, weight: int, gap: int, epsilon: Fraction = Fractio
     and the other way on its neighbour.
     """
     width = 1 if noise_on == "features" else None
-    of = Conjunctions(attributes=1, signed=False, width=width)
+    rules = Conjunctions(attributes=1, signed=False, width=width)
     settings = {"epsilon": epsilon, "weight": weight, "gap": gap, "noise_on": noise_on}
     laws = [
         argmin_law(
-            meter_on(rows, trusts=[Adversary]), LABELLED, of, Adversary(last, gap), **settings
+            meter_on(rows, trusts=[Adversary]), LABELLED, rules, Adversary(last, gap), **settings
         )
         for rows in CLEAR
         for last in (False, True)
     ]
     used = worst_ratio(laws) / float(epsilon)
     tight = 0.9
-    held = tight < used <= 1 + 1e-3
-    said = (
+    holds = tight < used <= 1 + 1e-3
+    detail = (
         f"log-ratio of {used:.4f} of epsilon, under adversarial ties"
-        if held
+        if holds
         else f"the log-ratio is {used:.3f} times the epsilon charged"
     )
     return Row(
         kind="law", subject=f"argmin, noise on {noise_on}, gap {gap}", relation=str(REPLACE), pair="every neighbour of a tiny table",
-        unit="of the charge", claimed=1.0, found=used, runs=len(laws), held=held, said=said,
+        unit="of the charge", claimed=1.0, observed=used, runs=len(laws), holds=holds, detail=detail,
     )  # fmt: skip
 
 
@@ -523,7 +532,7 @@ def toy_plan(
 
 
 def blocks_law(
-    source: MemorySource, task: Task, of: RuleClass, plan: BlockPlan, certifier: Certifier
+    source: MemorySource, task: Task, rules: RuleClass, plan: BlockPlan, certifier: Certifier
 ) -> dict[Rule | None, float]:
     """The law of what ``ArgminInBlocks`` returns: over the order of the rows and the noise
     on the count, none for solvers.
@@ -537,7 +546,7 @@ def blocks_law(
             trusts=[type(certifier)],
         )
         return meter.ask(
-            ArgminInBlocks(task=task, rules=of, plan=plan, certifier=certifier, weight=1)
+            ArgminInBlocks(task=task, rules=rules, plan=plan, certifier=certifier, weight=1)
         )
 
     total: dict[Any, float] = {}
@@ -556,7 +565,7 @@ class Failing(Certifier):
     name: ClassVar[str] = "failing"
     condition: ClassVar[str | None] = None
 
-    def check(self, of: Rules) -> None:
+    def check(self, rules: Rules) -> None:
         """Any class."""
 
     def solve(self, problem: Tilted) -> Certified | None:
@@ -567,37 +576,37 @@ def blocks_row() -> Row:
     """None, or a rule: one row decides whether its block passes, and the count of blocks that
     passed pays for that with ``inner``.
     """
-    plan, of = toy_plan(3, 3), Conjunctions(attributes=1, signed=False)
+    plan, rules = toy_plan(3, 3), Conjunctions(attributes=1, signed=False)
     tables = [np.array([[0, 0], [0, 0], record]) for record in RECORDS]
-    found = [
-        blocks_law(MemorySource(table, TINY), LABELLED, of, plan, Failing()) for table in tables
+    every = [
+        blocks_law(MemorySource(table, TINY), LABELLED, rules, plan, Failing()) for table in tables
     ]
-    laws = [{"none": law.get(None, 0.0), "a rule": 1 - law.get(None, 0.0)} for law in found]
+    laws = [{"none": law.get(None, 0.0), "a rule": 1 - law.get(None, 0.0)} for law in every]
     used = worst_ratio(laws) / float(plan.inner)
-    held = 0.99 < used <= 1 + 1e-3
-    said = (
+    holds = 0.99 < used <= 1 + 1e-3
+    detail = (
         f"log-ratio of {used:.4f} of what the count of blocks costs"
-        if held
+        if holds
         else f"the count of blocks tells {used:.3f} times its epsilon"
     )
     return Row(
         kind="law", subject="argmin_in_blocks, none or a rule", relation=str(REPLACE), pair="every neighbour of a tiny table",
-        unit="of the charge", claimed=1.0, found=used, runs=len(laws), held=held, said=said,
+        unit="of the charge", claimed=1.0, observed=used, runs=len(laws), holds=holds, detail=detail,
     )  # fmt: skip
 
 
 def checks() -> list[tuple[str, Callable[[], Row]]]:
     """Every law, by name; each gives its row when it is called."""
-    found: list[tuple[str, Callable[[], Row]]] = []
+    listed: list[tuple[str, Callable[[], Row]]] = []
     for law in LAWS:
-        found.extend(
+        listed.extend(
             (f"{law.subject}, {relation}", partial(check_law, law, relation))
             for relation in law.relations
         )
-    found.extend((slots.subject, partial(resample_law, slots)) for slots in SLOTS)
+    listed.extend((slots.subject, partial(resample_law, slots)) for slots in SLOTS)
     for noise_on, weight, gap in (("separators", 1, 0), ("features", 1, 0), ("separators", 1, 1)):
-        found.append(
+        listed.append(
             (f"argmin on {noise_on}, gap {gap}", partial(argmin_row, noise_on, weight, gap))
         )
-    found.append(("argmin_in_blocks, none or a rule", blocks_row))
-    return found
+    listed.append(("argmin_in_blocks, none or a rule", blocks_row))
+    return listed

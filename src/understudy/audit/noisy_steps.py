@@ -141,13 +141,13 @@ class Drawn(NoisyStep):
 
     def _peeled(self) -> np.ndarray:
         """Each draw from what those before it left, by its definition."""
-        weights, found = self.table.weights(self._clipped), []
+        weights, chances = self.table.weights(self._clipped), []
         for order in itertools.permutations(range(len(weights)), self.draws):
             chance, left = Fraction(1), sum(weights)
             for i in order:
                 chance, left = chance * Fraction(weights[i], left), left - weights[i]
-            found.append(float(chance))
-        return np.asarray(found)
+            chances.append(float(chance))
+        return np.asarray(chances)
 
 
 @dataclass(frozen=True)

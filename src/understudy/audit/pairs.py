@@ -12,6 +12,7 @@ import numpy as np
 from understudy.queries.base import Neighbours
 from understudy.schema import Schema
 
+# where the row that differs stands; the last two are where sensitivities are largest
 PLACED = ("anywhere", "alone in each cell", "from one end to the other")
 
 

@@ -64,14 +64,14 @@ class Subject:
 def subjects(only: str | None = None) -> list[Subject]:
     """All mechanisms that are installed, or one of them with its variants."""
     kinds = available_mechanisms()
-    found = [
+    listed = [
         Subject(name, kind(**SHORT.get(name, {})), kind.relations) for name, kind in kinds.items()
     ]
-    found += [
+    listed += [
         Subject(label, kinds[name](**parameters), relations)
         for label, (name, parameters, relations) in VARIANTS.items()
     ]
-    return [subject for subject in found if only is None or subject.mechanism.name == only]
+    return [subject for subject in listed if only is None or subject.mechanism.name == only]
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ from understudy.privacy.noise.samplers import Noise
 from understudy.queries.base import Neighbours
 from understudy.queries.workload import marginals
 
-RHO = Fraction(1, 2)
+RHO = Fraction(1, 2)  # any would do: noise is compared with what is charged for it
+# the accountant's orders nearest to those of the laws
 SHOWN_ORDERS = tuple(ORDERS.index(Fraction(a)) for a in (Fraction(17, 16), 2, 8, 64))
 ROUNDING = 1 + 1e-9  # of divergences, which are floating point; everything else here is exact
 
@@ -136,15 +137,15 @@ def replayed(
         return Compared(0.0, f"{len(others)} calls on the neighbour instead of {len(calls)}"), len(
             others
         )
-    found = [compare(a, b) for a, b in zip(calls, others, strict=True)]
-    for one in found:
+    compared = [compare(a, b) for a, b in zip(calls, others, strict=True)]
+    for one in compared:
         if one.wrong is not None:
             return one, len(calls)
     if plain(released.codes) != plain(again.codes) or released.played.facts != again.played.facts:
         return Compared(
             0.0, "the same released values gave other rows, so something else was seen"
         ), len(calls)
-    return Compared(max((one.used for one in found), default=0.0)), len(calls)
+    return Compared(max((one.used for one in compared), default=0.0)), len(calls)
 
 
 def replay(subject: Subject, relation: Neighbours, count: int, seed: int = 0) -> Row:
@@ -155,12 +156,12 @@ def replay(subject: Subject, relation: Neighbours, count: int, seed: int = 0) ->
         runs, calls, used = runs + 1, calls + heard, max(used, compared.used)
         if compared.wrong is not None:
             wrong.append(compared.wrong)
-    said = (
+    detail = (
         wrong[0]
         if wrong
         else f"{calls:,} calls of verbs, all alike; the furthest used {used:.1%} of its charge"
     )
     return Row(
         kind="replay", subject=subject.label, relation=str(relation), pair=f"{runs} random pairs", unit="of the charge",
-        claimed=1.0, found=max(used, 1.0 + len(wrong)) if wrong else used, runs=runs, held=not wrong, said=said,
+        claimed=1.0, observed=max(used, 1.0 + len(wrong)) if wrong else used, runs=runs, holds=not wrong, detail=detail,
     )  # fmt: skip

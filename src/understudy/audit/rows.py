@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+# in files, where they are as they were first written
+KEYS = {"observed": "found", "holds": "held", "detail": "said"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
@@ -17,13 +20,13 @@ class Row:
         subject: the mechanism or the verb.
         relation: which neighbours.
         pair: which tables, in a few words.
-        unit: what ``claimed`` and ``found`` are: ``of the charge`` (1 is all of it) or ``epsilon at
+        unit: what ``claimed`` and ``observed`` are: ``of the charge`` (1 is all of it) or ``epsilon at
             delta ...``.
         claimed: no more than this was promised.
-        found: so much of it was seen: the most, or a lower bound that holds with 99.9% confidence.
+        observed: so much of it was seen: the most, or a lower bound that holds with 99.9% confidence.
         runs: how many pairs, neighbours or draws that rests on.
-        held: whether the claim was kept.
-        said: a few words more.
+        holds: whether the claim was kept.
+        detail: a few words more.
     """
 
     kind: str
@@ -32,18 +35,20 @@ class Row:
     pair: str
     unit: str
     claimed: float
-    found: float
+    observed: float
     runs: int
-    held: bool
-    said: str = ""
+    holds: bool
+    detail: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        values = dataclasses.asdict(self)
+        return {KEYS.get(name, name): value for name, value in values.items()}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Row:
-        return cls(**data)
+        names = {key: name for name, key in KEYS.items()}
+        return cls(**{names.get(key, key): value for key, value in data.items()})
 
 
 def breaches(rows: Iterable[Row]) -> list[Row]:
-    return [row for row in rows if not row.held]
+    return [row for row in rows if not row.holds]

@@ -24,7 +24,7 @@ from understudy.mechanisms.base import available_mechanisms
 from understudy.queries.base import Neighbours
 
 PAIRS, QUICK_PAIRS = 200, 6  # of a mechanism, both relations together
-QUICK_DRAWS = 2_000
+QUICK_DRAWS = 2_000  # a tenth: breaches by a factor still show
 SECONDS, QUICK_SECONDS = 3.0, 0.5  # of playing a mechanism, for each pair and epsilon
 
 
@@ -47,12 +47,12 @@ def plan(mechanism: str | None = None, quick: bool = False) -> list[Check]:
         (QUICK_PAIRS, QUICK_DRAWS, QUICK_SECONDS) if quick else (PAIRS, DRAWS, SECONDS)
     )
     replayed = [s for s in chosen if s.label not in UNREPLAYED]
-    found = [
+    checks = [
         Check(f"replay {s.label}", partial(replay, s, r, pairs // len(s.relations)))
         for s in replayed
         for r in s.relations
     ]
-    found += [
+    checks += [
         Check(f"statistical {s.label}", partial(mechanism_row, s, p, e, seconds))
         for s in chosen
         if Neighbours.REPLACE_ONE in s.relations
@@ -60,14 +60,14 @@ def plan(mechanism: str | None = None, quick: bool = False) -> list[Check]:
         for e in epsilons
     ]
     if mechanism is None:
-        found += [
+        checks += [
             Check(f"statistical {v.name}", partial(verb_row, v, p, e, draws))
             for v in VERBS
             for p in (v.pairs[:1] if quick else v.pairs)
             for e in epsilons
         ]
-        found += [Check(f"law {name}", run) for name, run in laws.checks()]
-    return found
+        checks += [Check(f"law {name}", run) for name, run in laws.checks()]
+    return checks
 
 
 def perform(check: Check) -> Row:
@@ -75,13 +75,13 @@ def perform(check: Check) -> Row:
     try:
         return check.run()
     except UnderstudyError as problem:
-        said = f"could not be run: {problem}"
+        detail = f"could not be run: {problem}"
     except Exception as problem:
-        said = f"could not be run ({type(problem).__name__})"
-    return _lost(check, said)
+        detail = f"could not be run ({type(problem).__name__})"
+    return _lost(check, detail)
 
 
-def _lost(check: Check, said: str) -> Row:
+def _lost(check: Check, detail: str) -> Row:
     """A check that gave no row of its own: that is no proof of anything, so it counts as a breach."""
     kind, _, subject = check.name.partition(" ")
     return Row(
@@ -91,10 +91,10 @@ def _lost(check: Check, said: str) -> Row:
         pair="",
         unit="",
         claimed=0.0,
-        found=0.0,
+        observed=0.0,
         runs=0,
-        held=False,
-        said=said,
+        holds=False,
+        detail=detail,
     )
 
 
@@ -113,11 +113,11 @@ def run(
     try:
         working = len(workers)
         while working:
-            found = done.get()
-            if found is None:
+            result = done.get()
+            if result is None:
                 working -= 1
             else:
-                yield found
+                yield result
     finally:
         for worker in workers:
             worker.stop()

@@ -51,19 +51,21 @@ from understudy.rules.conjunctions import Conjunctions
 from understudy.rules.counting import counting_of
 from understudy.sources.memory import MemorySource
 
-EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2))
+EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2))  # the battery's bar (tools/audit.py)
 DELTA = Fraction(1, 100)  # of the promises: a tiny one could not be told from 0 by so many draws
+# pure claims at 0, others at a few
 DELTAS = (Fraction(0), Fraction(1, 1000), DELTA, Fraction(1, 20))
-DRAWS = 20_000
+DRAWS = 20_000  # the battery's bar, too
 MANY = 200  # draws in one call
-PLENTY = Cost(Fraction(10**9))
+PLENTY = Cost(Fraction(10**9))  # large enough that nothing is refused
+# likewise, of what is charged as a curve
 PLENTY_OF_CURVES = Cost(
     Fraction(10**9), (Fraction(10**9),) * len(ORDERS), curve_rho=Fraction(10**9)
 )
 MISS = 1e-3  # the chance, at most, that a claim which is kept is called broken
 DOUBT = 0.3  # a claim that a bound at this level breaks is looked at again
 AGAIN = 5  # times as many draws for that
-CUTS = 60
+CUTS = 60  # places to cut a statistic at; between more of them lie too few draws
 # standard deviations that an event is distrusted by when one is picked: rare ones promise much and
 # show little
 WARY = 3.5
@@ -87,10 +89,10 @@ class Claim:
     def epsilon(self, delta: Fraction) -> float | None:
         """The least of the bounds, or None when nothing is claimed at this delta."""
         bounds = [] if self.pure is None else [self.pure]
-        found = _epsilon_at(self.cost, delta) if delta else None
+        bound = _epsilon_at(self.cost, delta) if delta else None
         return (
-            float(min([*bounds, *([] if found is None else [found])]))
-            if bounds or found is not None
+            float(min([*bounds, *([] if bound is None else [bound])]))
+            if bounds or bound is not None
             else None
         )
 
@@ -146,7 +148,7 @@ def suspect(here: np.ndarray, there: np.ndarray, claim: Claim) -> Suspect:
         wilson(np.array([event(side).mean() for event in events]), len(side), WARY)
         for side in (here, there)
     ]
-    found: list[tuple[float, Suspect]] = []
+    candidates: list[tuple[float, Suspect]] = []
     for first in (True, False):
         (low, _), (_, high) = bounds if first else reversed(bounds)
         for delta, claimed in ((delta, claim.epsilon(delta)) for delta in DELTAS):
@@ -155,8 +157,10 @@ def suspect(here: np.ndarray, there: np.ndarray, claim: Claim) -> Suspect:
                     claimed, 1e-9
                 )
                 best = int(np.argmax(excess))
-                found.append((float(excess[best]), Suspect(events[best], first, delta, claimed)))
-    return max(found, key=lambda pair: pair[0])[1]
+                candidates.append(
+                    (float(excess[best]), Suspect(events[best], first, delta, claimed))
+                )
+    return max(candidates, key=lambda pair: pair[0])[1]
 
 
 def _events(seen: np.ndarray) -> list[Event]:
@@ -175,15 +179,16 @@ def _events(seen: np.ndarray) -> list[Event]:
 
 # one row decides whether a cell is occupied
 LONELY = (np.array([[0, 0]] * 20), np.array([[0, 0]] * 19 + [[1, 0]]))
+# a row among many like it
 EVEN = (np.array([[0, 0]] * 10 + [[1, 1]] * 10), np.array([[0, 0]] * 11 + [[1, 1]] * 9))
-ACROSS = (np.array([[0, 0]] * 20), np.array([[0, 0]] * 19 + [[1, 1]]))
-FEWER = (np.array([[0, 0]] * 20), np.array([[0, 0]] * 19))
-ONE_MORE = (np.array([[0, 0]] * 19 + [[1, 1]]), np.array([[0, 0]] * 19))
+ACROSS = (np.array([[0, 0]] * 20), np.array([[0, 0]] * 19 + [[1, 1]]))  # both columns change
+FEWER = (np.array([[0, 0]] * 20), np.array([[0, 0]] * 19))  # the number of rows changes
+ONE_MORE = (np.array([[0, 0]] * 19 + [[1, 1]]), np.array([[0, 0]] * 19))  # and a cell with it
 WRONG = (np.array([[0, 0]] * 6), np.array([[0, 0]] * 5 + [[0, 1]]))  # labels: one mistake more
 TABLES = {
     "lonely": LONELY, "even": EVEN, "across": ACROSS, "one fewer": FEWER, "one more": ONE_MORE, "another label": WRONG,
 }  # fmt: skip
-RULES = Conjunctions(attributes=1, signed=False)
+RULES = Conjunctions(attributes=1, signed=False)  # one question, two rules
 
 
 @dataclass(frozen=True)
@@ -207,23 +212,27 @@ class Verb:
 
 def _gaps(m: Meter, rho: Fraction, many: int) -> list[int]:
     return [
-        int(found.counts[0] - found.counts[1])
-        for found in m.ask(Measure(batches=[X] * many, rho=rho * many))
+        int(measurement.counts[0] - measurement.counts[1])
+        for measurement in m.ask(Measure(batches=[X] * many, rho=rho * many))
     ]
 
 
 def _both_gaps(m: Meter, rho: Fraction, many: int) -> list[int]:
-    found = m.ask(Measure(batches=[X, Y] * many, rho=rho * many))
+    measurements = m.ask(Measure(batches=[X, Y] * many, rho=rho * many))
     return [
-        sum(int(f.counts[0] - f.counts[1]) for f in found[i : i + 2]) for i in range(0, 2 * many, 2)
+        sum(int(f.counts[0] - f.counts[1]) for f in measurements[i : i + 2])
+        for i in range(0, 2 * many, 2)
     ]
 
 
 def _firsts(m: Meter, rho: Fraction, many: int) -> list[int]:
-    return [int(found.counts[0]) for found in m.ask(Measure(batches=[X] * many, rho=rho * many))]
+    return [
+        int(measurement.counts[0])
+        for measurement in m.ask(Measure(batches=[X] * many, rho=rho * many))
+    ]
 
 
-def _kept(m: Meter, rho: Fraction, many: int) -> list[int]:
+def _sparse_cells(m: Meter, rho: Fraction, many: int) -> list[int]:
     """The first cell if it was kept, or the threshold."""
     return [
         (
@@ -238,11 +247,11 @@ def _kept(m: Meter, rho: Fraction, many: int) -> list[int]:
 def _residuals(m: Meter, rho: Fraction, many: int) -> list[int]:
     price = joint_l2([X, Y], [Fraction(8), Fraction(8)], m.neighbours) / 2
     sigma = Fraction(math.ceil(8 * math.sqrt(price / rho) * 16) + 1, 16)
-    found = m.ask(Residuals(batches=[X, Y] * many, sigmas=[sigma] * (2 * many)))
-    return [int(found[i].counts[0] + found[i + 1].counts[0]) for i in range(0, 2 * many, 2)]
+    residuals = m.ask(Residuals(batches=[X, Y] * many, sigmas=[sigma] * (2 * many)))
+    return [int(residuals[i].counts[0] + residuals[i + 1].counts[0]) for i in range(0, 2 * many, 2)]
 
 
-def _told_apart(m: Meter, rho: Fraction, many: int) -> list[int]:
+def _discriminators(m: Meter, rho: Fraction, many: int) -> list[int]:
     """Its own terms say what this costs, which is a curve: about rho."""
     sigma = Fraction(math.ceil(32 / math.sqrt(rho)), 32)
     values = m.ask(
@@ -279,15 +288,15 @@ def _marginals(score: MarginalScore) -> Callable[[Meter, Fraction, int], list[in
     )
 
 
-def _argmin(of: Conjunctions) -> Callable[[Meter, Fraction, int], list[int]]:
+def _argmin(rules: Conjunctions) -> Callable[[Meter, Fraction, int], list[int]]:
     return lambda m, epsilon, many: [
         len(
             m.ask(
                 Argmin(
                     task=LABELLED,
-                    rules=of,
+                    rules=rules,
                     epsilon=epsilon,
-                    certifier=certifier_of("listing", of),
+                    certifier=certifier_of("listing", rules),
                     weight=10,
                 )
             )
@@ -295,16 +304,18 @@ def _argmin(of: Conjunctions) -> Callable[[Meter, Fraction, int], list[int]]:
     ]
 
 
-HALVES = np.array([0.5, 0.5])
+HALVES = np.array([0.5, 0.5])  # both cells alike, so that a row decides which is off
+# off in opposite ways, so that a row moves two scores
 APART = [np.array([0.4, 0.6]), np.array([0.6, 0.4])]
-ALL = ("even", "lonely", "across")
-RULED = ("another label", "across")
-NARROW = Conjunctions(attributes=1, signed=False, width=1)
+ALL = ("even", "lonely", "across")  # for verbs that look at counts
+RULED = ("another label", "across")  # for verbs that look at labels
+NARROW = Conjunctions(attributes=1, signed=False, width=1)  # noise on features needs a width
+# every verb, and its variants that are priced otherwise
 VERBS: tuple[Verb, ...] = (
     Verb("measure", _gaps, ALL),
     Verb("measure_all", _both_gaps, ALL),
     Verb("measure, private n", _firsts, ("one fewer", "one more"), relation=ADD),
-    Verb("measure, sparse", _kept, ALL),
+    Verb("measure, sparse", _sparse_cells, ALL),
     Verb(
         "release_total",
         lambda m, r, _: [int(m.ask(ReleaseTotal(rho=r)).counts[0])],
@@ -313,7 +324,7 @@ VERBS: tuple[Verb, ...] = (
         single=True,
     ),
     Verb("measure_residuals", _residuals, ALL),
-    Verb("discriminate", _told_apart, ALL[:2], single=True, slow=5, curved=True),
+    Verb("discriminate", _discriminators, ALL[:2], single=True, slow=5, curved=True),
     Verb("select", _choices([X, Y], APART), ALL),
     Verb("select, signed", _choices([X], [HALVES], signed=True), ALL),
     Verb("select, distinct", _distinct, ALL[:2], single=True),
@@ -366,34 +377,34 @@ def price(verb: Verb, epsilon: Fraction) -> Fraction:
     return epsilon if verb.pure else rho_of(epsilon)
 
 
-def drawn(
+def draws_of(
     verb: Verb, rows: np.ndarray, epsilon: Fraction, draws: int, noise: Noise | None = None
 ) -> tuple[np.ndarray, Claim]:
     """So many draws of a verb on a table, and what one of them claims."""
-    source, given = MemorySource(rows, TINY), price(verb, epsilon)
+    source, cost = MemorySource(rows, TINY), price(verb, epsilon)
     settings: dict[str, Any] = {
         "noise": noise,
         "source": source,
         "play": PLENTY_OF_CURVES if verb.curved else PLENTY,
-        "certify": given,
+        "certify": cost,
     }
 
     def meter() -> Meter:
-        made = meter_on(rows, verb.relation, **settings)
+        fresh = meter_on(rows, verb.relation, **settings)
         if verb.total:
-            made.ask(ReleaseTotal(rho=10**6))
-        return made
+            fresh.ask(ReleaseTotal(rho=10**6))
+        return fresh
 
     one = meter()
     before = len(one.events)
-    verb.ask(one, given, 1)
+    verb.ask(one, cost, 1)
     claim = Claim.of(one.events[before:])
-    found: list[float] = []
-    while len(found) < draws:
+    values: list[float] = []
+    while len(values) < draws:
         if verb.name == "certify":  # which a meter does once
             one = meter()
-        found.extend(verb.ask(one, given, 1 if verb.single else min(MANY, draws - len(found))))
-    return np.asarray(found, float), claim
+        values.extend(verb.ask(one, cost, 1 if verb.single else min(MANY, draws - len(values))))
+    return np.asarray(values, float), claim
 
 
 def verb_row(
@@ -403,7 +414,7 @@ def verb_row(
 
     def look(draws: int) -> Seen:
         (one, claim), (other, also) = (
-            drawn(verb, rows, epsilon, draws, noise) for rows in (here, there)
+            draws_of(verb, rows, epsilon, draws, noise) for rows in (here, there)
         )
         assert claim == also
         return one, other, claim
@@ -441,23 +452,23 @@ def _row(
     look: Callable[[int], Seen],
     draws: int,
 ) -> Row:
-    tried, found, again = judged(look, draws)
-    held = found <= tried.claimed
-    said = (
+    tried, bound, again = judged(look, draws)
+    holds = bound <= tried.claimed
+    detail = (
         ""
         if not again
-        else f"doubted, and {'kept' if held else 'broken'} on {AGAIN} times as many fresh draws"
+        else f"doubted, and {'kept' if holds else 'broken'} on {AGAIN} times as many fresh draws"
     )
     return Row(
         kind="statistical", subject=subject, relation=str(relation), pair=f"{pair}, epsilon {float(epsilon):g}",
-        unit=f"epsilon at delta {float(tried.delta):g}", claimed=tried.claimed, found=found, runs=draws * (1 + AGAIN) if again else draws,
-        held=held, said=said,
+        unit=f"epsilon at delta {float(tried.delta):g}", claimed=tried.claimed, observed=bound,
+        runs=draws * (1 + AGAIN) if again else draws, holds=holds, detail=detail,
     )  # fmt: skip
 
 
 # ---------------------------------------------------------------------- mechanisms
 
-PLAYED = ("lonely", "even")
+PLAYED = ("lonely", "even")  # two pairs: a whole release takes long
 FEWEST = 100  # releases of a mechanism on either side
 
 

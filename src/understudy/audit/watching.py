@@ -65,21 +65,21 @@ class Ear(Noise):
     # ------------------------------------------------------------------ numbers that are added
 
     def gaussian(self, size: int, sigma: Fraction) -> np.ndarray:
-        drawn = self._plain.gaussian(size, sigma)
+        values = self._plain.gaussian(size, sigma)
         if self._total is not None and size == 1:
-            drawn = np.asarray([self._total[1] - self._total[0]], np.int64)
-        self.added.append((Gaussian, sigma, drawn))
-        return drawn
+            values = np.asarray([self._total[1] - self._total[0]], np.int64)
+        self.added.append((Gaussian, sigma, values))
+        return values
 
     def laplace(self, size: int, scale: Fraction) -> np.ndarray:
-        drawn = self._plain.laplace(size, scale)
-        self.added.append((Laplace, scale, drawn))
-        return drawn
+        values = self._plain.laplace(size, scale)
+        self.added.append((Laplace, scale, values))
+        return values
 
     def bernoulli_exp(self, gamma: Fraction) -> bool:
-        kept = self._coins.pop(0) if self._coins else self._plain.bernoulli_exp(gamma)
-        self.tossed.append((gamma, kept))
-        return kept
+        coin = self._coins.pop(0) if self._coins else self._plain.bernoulli_exp(gamma)
+        self.tossed.append((gamma, coin))
+        return coin
 
     def below(self, bound: int) -> int:
         raise Differs(
@@ -130,18 +130,18 @@ class Ear(Noise):
         self.steps.append(Solved(points, how, asked.scale, asked.numbers))
         return rule
 
-    def heard(self, given: Any) -> tuple[NoisyStep, ...]:
+    def heard(self, answer: Any) -> tuple[NoisyStep, ...]:
         """What met noise in the verb that just gave this: of sums, the exact part is what is left
         without the noise.
         """
-        sums = _sums(given)
+        sums = _sums(answer)
         if len(sums) != len(self.added):
             raise Differs("a verb gives other numbers than those that it drew noise for")
-        found = [
-            kind(total - drawn, width)
-            for total, (kind, width, drawn) in zip(sums, self.added, strict=True)
+        noisy_sums = [
+            kind(total - noise, width)
+            for total, (kind, width, noise) in zip(sums, self.added, strict=True)
         ]
-        return (*found, *self.steps)
+        return (*noisy_sums, *self.steps)
 
 
 class _Asked(Noise):
@@ -160,20 +160,20 @@ class _Asked(Noise):
         return self._plain.geometric(size, scale)
 
 
-def _sums(given: Any) -> list[np.ndarray]:
+def _sums(answer: Any) -> list[np.ndarray]:
     """The released numbers that are an exact value plus noise, in the order in which the noise was
     drawn.
     """
-    if isinstance(given, Measurement):
-        return [given.counts] if given.keys is None else []
-    if isinstance(given, Residual):
-        return [given.counts]
-    if isinstance(given, Certificate):
-        return [np.asarray([given.noisy_largest_error], np.int64)]
+    if isinstance(answer, Measurement):
+        return [answer.counts] if answer.keys is None else []
+    if isinstance(answer, Residual):
+        return [answer.counts]
+    if isinstance(answer, Certificate):
+        return [np.asarray([answer.noisy_largest_error], np.int64)]
     # mistakes, and their scale
-    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Fraction):
-        return [np.asarray([given[0]], np.int64)]
-    return [array for one in given for array in _sums(one)] if isinstance(given, list) else []
+    if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Fraction):
+        return [np.asarray([answer[0]], np.int64)]
+    return [array for one in answer for array in _sums(one)] if isinstance(answer, list) else []
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class Call:
     events: tuple[ev.Event, ...]
     steps: tuple[NoisyStep, ...]
     coins: tuple[bool, ...]
-    given: Any
+    answer: Any
 
     @property
     def verb(self) -> str:
@@ -216,29 +216,29 @@ class Watched:
                 raise Differs(f"{kind.name} is one more call than on the other table")
             first = script[len(self.calls)]
         total = (
-            (self.__rows, int(first.given.counts[0]))
+            (self.__rows, int(first.answer.counts[0]))
             if first is not None and kind is first.kind is ReleaseTotal
             else None
         )
         ear.start(() if first is None else first.coins, total)
         with standing_in(**ear.seams()):
-            given = self.__meter.ask(verb)
+            answer = self.__meter.ask(verb)
         call = Call(
             kind,
             plain(verb),
             self.__meter.events[len(before) :],
-            ear.heard(given),
-            tuple(kept for _, kept in ear.tossed),
-            given,
+            ear.heard(answer),
+            tuple(coin for _, coin in ear.tossed),
+            answer,
         )
         self.calls.append(call)
         if first is None:
-            return given
+            return answer
         if call.kind is not first.kind:
             raise Differs(f"{call.verb} is called where the other table has {first.verb}")
         if call.asked != first.asked:
             raise Differs(f"{call.verb} is asked for something else")
-        return first.given
+        return first.answer
 
 
 def plain(value: Any) -> Any:

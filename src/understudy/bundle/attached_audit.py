@@ -21,8 +21,9 @@ from understudy.bundle.entries import this_version
 from understudy.bundle.manifest import MANIFEST_FILE, Manifest, read_manifest
 from understudy.errors import BundleError
 
-ATTACHMENT = "audit.json"
-FORMAT = 1
+ATTACHMENT = "audit.json"  # none of the manifest's files: it comes later
+FORMAT = 1  # another number is refused
+# in the file itself, so that nobody takes it for more
 SAYS = (
     "An audit of the software build, not of this release's rows; a statement by whoever attached"
     " it, not a signature."

@@ -16,7 +16,7 @@ from understudy.privacy.accounting import events as ev
 from understudy.queries.base import Neighbours
 
 Scalar = bool | int | float | str | None
-LARGEST = sys.float_info.max
+LARGEST = sys.float_info.max  # the largest that is finite
 SCALARS = (bool, int, float, str, type(None))  # what JSON keeps as it is
 
 T = TypeVar("T")

@@ -18,6 +18,7 @@ from understudy.schema import Schema
 # What a spreadsheet may run when a cell begins with it, wide forms included; quotes before it are
 # those of this rule.
 RUNS = "^'*[=+\\-@\t\r\n＝＋－＠]"
+# large enough to be quick, small enough that memory does not grow with the table
 ROWS_AT_ONCE = 65_536
 
 

@@ -33,8 +33,8 @@ from understudy.queries.base import Neighbours
 from understudy.queries.workload import Workload
 from understudy.schema import Schema
 
-FORMAT = 1
-MANIFEST_FILE = "manifest.json"
+FORMAT = 1  # another number is refused
+MANIFEST_FILE = "manifest.json"  # written last: a folder without it is no release
 PACKAGES = ("numpy", "numba", "pyarrow", "duckdb")  # that a release depends on
 
 

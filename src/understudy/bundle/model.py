@@ -20,7 +20,7 @@ from understudy.game.fitting.mixture import Mixture
 from understudy.queries.relaxed import Chances
 from understudy.schema import Schema
 
-MODEL_FILE = "model.safetensors"
+MODEL_FILE = "model.safetensors"  # a format of plain arrays, because reading it can run nothing
 CLOSE = 1e-3  # how far the chances of a column may be from one, after many sums of 32-bit numbers
 
 

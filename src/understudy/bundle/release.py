@@ -44,6 +44,7 @@ from understudy.runtime.paths import as_path
 from understudy.schema import Schema
 
 MOST_DRAWN = 2**28  # rows x columns of one sample: a gigabyte
+# of every release, the manifest not counted; a model and an audit are there if asked for
 FILES = (
     "synthetic.parquet",
     "codes.parquet",

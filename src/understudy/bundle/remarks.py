@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from understudy.bundle.release import Release
 
 MUCH_MISSING = 0.1  # a share of all rows, of MISSING or OTHER
-MUCH_OTHER = 0.05
+MUCH_OTHER = 0.05  # less, since a schema is meant to list all categories
 PILE_ABOVE = 0.05  # in the last bin; in the first one zeros are common, and only more is remarkable
-PILE_BELOW = 0.2
+PILE_BELOW = 0.2  # in the first bin
 STEEP = 3.0  # times as dense as the bin beside it
 NEARLY_ALL, SURELY = 0.995, 0.97  # of one value: as released, and whatever the noise
 # likewise, of a first value that cells join which are not read: only a question
 ASKED, ASKED_SURELY = 0.95, 0.85
 RARE = 0.1  # of an even share: a category that is no more common than this, and may be absent
 FEWEST_ITEMS = 0.05  # a person, on average
-MOST_NAMED = 3
-MOST_JOINING = 8
+MOST_NAMED = 3  # groups or categories in one sentence, which stays one line
+MOST_JOINING = 8  # columns in one sentence
 MOST_SEARCHED = 50  # marginals of the workload, in which a small group is looked for
 
 

@@ -28,17 +28,18 @@ from understudy.schema.columns import Binned, Moment
 if TYPE_CHECKING:
     from understudy.bundle.release import Release
 
-MOST_COLUMNS = 60
+MOST_COLUMNS = 60  # plots, which a browser still scrolls through
+# the neighbours in a reader's words
 RELATIONS = {
     Neighbours.REPLACE_ONE: "for one person replaced by another",
     Neighbours.ADD_REMOVE_ONE: "for one person more or fewer",
 }
 MOST_BARS = 60  # a wider column is drawn in groups of neighbouring values
-MOST_PAIRS = 8
+MOST_PAIRS = 8  # heat maps on a page: enough to see whether pairs are kept
 MOST_LABELS = 16  # along a side of a heat map
 LONGEST_LABEL = 20  # there, in characters
 LETTER = 6.0  # room for one, in units of the drawing; digits and capitals are wider than most
-MOST_POINTS = 1500
+MOST_POINTS = 1500  # of the scatter plot: more of them cover each other
 MOST_SAMPLED = 8  # rows
 MOST_ITEMS = 20  # of such a row
 # Characters that reorder or hide the text around them; a name that holds one must not change how a

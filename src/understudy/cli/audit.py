@@ -24,7 +24,7 @@ from understudy.privacy.verbs import VERBS
 from understudy.queries.workload import query_classes
 from understudy.runtime.progress import on_screen
 
-PROCESSES = 2
+PROCESSES = 2  # a core each on the two that everything here is run on
 
 
 @click.command()
@@ -117,7 +117,7 @@ def _show(rows: Sequence[Row]) -> None:
     for row in rows:
         groups.setdefault((row.subject, row.kind), []).append(row)
     for (subject, kind), group in groups.items():
-        closest = max(group, key=lambda row: row.found / row.claimed if row.claimed else 0.0)
+        closest = max(group, key=lambda row: row.observed / row.claimed if row.claimed else 0.0)
         for i, row in enumerate(breaches(group) or [closest]):
             named = (
                 (escape(subject), kind, str(len(group)), f"{sum(r.runs for r in group):,}")
@@ -126,13 +126,13 @@ def _show(rows: Sequence[Row]) -> None:
             )
             verdict = (
                 "[green]held[/green]"
-                if row.held
+                if row.holds
                 else (
                     f"[red]BREACH[/red] {escape(row.relation)}, {escape(row.pair)}:"
-                    f" {escape(row.said)}"
+                    f" {escape(row.detail)}"
                 )
             )
-            table.add_row(*named, f"{row.claimed:.4g}", f"{row.found:.4g}", row.unit, verdict)
+            table.add_row(*named, f"{row.claimed:.4g}", f"{row.observed:.4g}", row.unit, verdict)
     out.print(table)
 
 

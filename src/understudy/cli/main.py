@@ -23,6 +23,7 @@ from understudy.cli.sample import sample
 from understudy.cli.schema import schema
 from understudy.cli.verify import verify
 
+# in the order of the alphabet, as the help lists them
 COMMANDS = (audit, budget, demo, export, learn, mechanisms, plan, release, sample, schema, verify)
 
 

@@ -15,8 +15,10 @@ from understudy.mechanisms.about import in_one_line, parameters_of, way
 from understudy.mechanisms.base import Mechanism, available_mechanisms, mechanism_of
 from understudy.mechanisms.choose import RULE
 
-WIDTH = 80
+WIDTH = 80  # columns of the narrowest usual terminal
+# no mechanism of its own, so it has no summary to take this from
 AUTO = "the best of these for schema and workload; default"
+# for mechanisms whose privacy needs nothing to be believed of a solver
 UNCONDITIONAL = "on nothing beside the proofs"
 
 

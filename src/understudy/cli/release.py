@@ -31,8 +31,9 @@ from understudy.cli.options import (
 from understudy.errors import ParameterError
 from understudy.runtime.progress import on_screen
 
+# of the summary: said below the table in words, not as rows of it
 IN_SENTENCES = ("alpha", "alpha_people", "confidence", "small_groups", "remarks", "joins_first")
-MOST_REMARKS = 12
+MOST_REMARKS = 12  # about half a screen; all of them are in the report
 
 
 @click.command()

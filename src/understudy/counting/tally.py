@@ -19,7 +19,7 @@ from understudy.runtime.compiled import kernel
 
 DENSE_CELLS = 2**24  # a table up to this size is one array; a larger one keeps occupied cells only
 LARGEST_TABLE = 2**62  # cell numbers are 64-bit
-BLOCK_ROWS = 1 << 16
+BLOCK_ROWS = 1 << 16  # 256 kB a column of codes, which stay in a cache
 BLOCK_CODES = 1 << 24  # of wide tables fewer rows make a block
 
 
@@ -167,8 +167,8 @@ def cells_in_bins(
 ) -> np.ndarray:
     """The same of columns in bins: of each column the bin of every code, or None for no bins."""
     cells = np.zeros(len(rows), np.int64)
-    for p, stride, of in zip(positions, _strides(shape), bins, strict=True):
-        cells += stride * (rows[:, p] if of is None else np.asarray(of)[rows[:, p]]).astype(
+    for p, stride, bin_of in zip(positions, _strides(shape), bins, strict=True):
+        cells += stride * (rows[:, p] if bin_of is None else np.asarray(bin_of)[rows[:, p]]).astype(
             np.int64
         )
     return cells

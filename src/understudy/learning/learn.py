@@ -29,6 +29,7 @@ from understudy.runtime.progress import watched
 from understudy.runtime.watching import Watcher
 from understudy.schema import Schema
 
+# fixed words: which blocks failed would tell about rows
 NO_RULE = (
     "Too few blocks of rows could be solved, so prsma gives no rule; its whole budget counts as"
     " spent."

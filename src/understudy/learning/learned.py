@@ -23,6 +23,7 @@ from understudy.runtime.paths import as_path
 from understudy.schema import Schema
 from understudy.schema.cells import Cells, read_cells, read_objects
 
+# the first line of defence: another file, or a later format, is refused by it
 FORMAT = "understudy rule 1"
 
 

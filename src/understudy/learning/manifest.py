@@ -22,7 +22,7 @@ from understudy.queries.attribute import Attribute
 from understudy.queries.base import Neighbours
 from understudy.rules.task import Task
 
-CONFIDENCE = 0.95
+CONFIDENCE = 0.95  # the same as a certificate's
 PACKAGES = ("numpy", "numba", "pyarrow")  # that a rule depends on
 
 

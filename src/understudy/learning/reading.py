@@ -16,6 +16,7 @@ from understudy.schema import Categorical, Number
 from understudy.schema import cells as c
 from understudy.schema.columns import text_of
 
+# the first float above one half: one half itself is a no
 HALF = (0.0, float(np.nextafter(0.5, 1)), 1.0)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from understudy.errors import NotSupported
 from understudy.oracles.base import Ended, Found, Instance, Oracle
 
-AT_ONCE = 1 << 16
+AT_ONCE = 1 << 16  # records: large enough for NumPy, small enough for any memory
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,10 +17,11 @@ from typing import IO, Any
 
 import numpy as np
 
+# words of the messages between a solver's process and ours
 OPTIMAL, LIMIT, WRONG = "optimal", "limit", "wrong"
 # of CP-SAT's objective: far from its overflow, and far finer than float weights mean anything
 WHOLE_RANGE = 2.0**50
-FREE = 1e29
+FREE = 1e29  # a bound beyond it is none: oracles and rules write 1e30 for that
 
 
 def send(stream: IO[bytes], **arrays: Any) -> None:
@@ -142,6 +143,7 @@ def solve_gurobi(m: dict[str, np.ndarray]) -> dict[str, Any]:
         return {"status": ended.get(model.Status, WRONG), "x": solution, "bound": model.ObjBound}
 
 
+# by the names that a message may say
 SOLVERS = {"highs": solve_highs, "cpsat": solve_cpsat, "gurobi": solve_gurobi}
 
 

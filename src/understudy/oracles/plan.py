@@ -20,7 +20,7 @@ from understudy.runtime.compiled import kernel
 
 DENSE_SHARE = 0.1  # a table with a smaller share of non-zero weights is kept as a list of cells
 MOST_CELLS = 2**40  # marginals with more cells are not numbered; their queries stay queries
-CONSTANT, CELL, OTHER = 0, 1, 2
+CONSTANT, CELL, OTHER = 0, 1, 2  # what a query is in a plan
 
 
 class Cells(NamedTuple):

@@ -37,7 +37,7 @@ from understudy.rules.counting import counting_of
 from understudy.rules.parities import Parities
 
 FOREVER = 1e6  # seconds, twelve days: a limit of work ends a solve, never a clock
-MOST_LIFTED = 22
+MOST_LIFTED = 22  # 2^22 rules are counted in seconds
 # What is run instead of the solver's child process; replaced in tests only. It is handed private
 # points, so nobody names it in a certifier.
 COMMAND: tuple[str, ...] | None = None
@@ -166,6 +166,7 @@ def _can_count(rules: Rules) -> bool:
     )
 
 
+# the closed list; what a caller names is looked up here
 CERTIFIERS: dict[str, type[Certifier]] = {kind.name: kind for kind in (Listing, Counted, Cpsat)}
 
 

@@ -27,7 +27,7 @@ from understudy.rules.halfspaces import Halfspaces
 from understudy.rules.parities import Parities
 from understudy.runtime.compiled import kernel
 
-MOST_RULES = 2**24
+MOST_RULES = 2**24  # their costs are 128 MB of 64-bit numbers
 # where nobody said how wide: a fit then takes seconds
 USUAL_RULES, USUAL_PATTERN_RULES = 2**21, 60_000
 MOST_PATTERN_RULES = 300_000  # to list when looking for the different functions of k attributes

@@ -18,7 +18,7 @@ from understudy.privacy.verbs.blocks import BlockPlan, plan_blocks
 
 # a process of its own for each solve takes most of a second
 MOST_SOLVES, MOST_OUTSIDE_SOLVES = 200_000, 2_000
-FEWEST_BLOCK_ROWS = 10
+FEWEST_BLOCK_ROWS = 10  # with fewer, the best rule of a block says nothing about the table
 
 
 def plan(n: int, epsilon: Any, delta: Any) -> BlockPlan:

@@ -14,7 +14,7 @@ from understudy.errors import ParameterError
 from understudy.queries.attribute import Attribute
 from understudy.schema import Schema
 
-MOST_COST = 1000
+MOST_COST = 1000  # large enough; sums of costs stay far inside 64 bits
 
 
 @dataclass(frozen=True)

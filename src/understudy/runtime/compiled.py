@@ -29,8 +29,7 @@ from typing import Any, cast
 
 # how many functions have been compiled, and whether one is being compiled now
 Listening = Callable[[int, bool], None]
-
-OURS = "understudy"
+OURS = "understudy"  # begins the names of our modules, and is that of our folders
 _making = threading.RLock()
 _listeners: list[Listening] = []
 
@@ -59,9 +58,7 @@ def kernel(
 
 @contextlib.contextmanager
 def telling(who: Listening) -> Iterator[None]:
-    """Tell somebody, while the context lasts, whenever something is being compiled; nobody hears of
-    what was kept.
-    """
+    """Tell somebody, while the context lasts, whenever something is compiled, not loaded."""
     _listeners.append(who)
     try:
         yield

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-MEMORY_INFO = Path("/proc/meminfo")
+MEMORY_INFO = Path("/proc/meminfo")  # Linux's own places, here and below
 OWN_GROUPS = Path("/proc/self/cgroup")
 OWN_SIZE = Path("/proc/self/statm")
 GROUPS = Path("/sys/fs/cgroup")

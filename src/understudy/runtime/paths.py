@@ -11,7 +11,7 @@ from typing import Any
 
 from understudy.errors import ParameterError, UnderstudyError
 
-OURS = "understudy"
+OURS = "understudy"  # the folder's name, below the one that the system has for such
 STATE = "UNDERSTUDY_STATE"  # an environment variable: the folder for what belongs to a user
 LONGEST = 4096  # bytes, of Linux
 

@@ -23,10 +23,9 @@ from understudy.runtime.watching import NoWatcher, Watcher
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-LONGEST_NOTE = 60
-COMPILING = "compiling"
-# of the names of stages, so that their bars stand under each other
-WIDEST = len("measuring and fitting")
+LONGEST_NOTE = 60  # characters: beside a bar it still fits a line
+COMPILING = "compiling"  # a stage that nobody announces: Numba does
+WIDEST = len("measuring and fitting")  # of stages: so their bars stand under each other
 REDRAWN = 0.1  # seconds between two drawings in a notebook, which keeps every one of them
 
 

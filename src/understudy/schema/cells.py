@@ -22,19 +22,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-MISSING, TEXT, NUMBER, FLAG, MOMENT, UNREADABLE = range(6)
+MISSING, TEXT, NUMBER, FLAG, MOMENT, UNREADABLE = range(6)  # kinds of cells, one byte each
 
 # At most 300 digits and three in the exponent: what passes the pattern always converts, to zero or
 # infinity at worst.
 NUMERIC_TEXT = r"^[+-]?(\d{1,300}(\.\d{0,300})?|\.\d{1,300})([eE][+-]?\d{1,3})?$"
 NAN_TEXTS = ("nan", "NaN", "NAN", "-nan", "-NaN")  # what is written for a number that is none
-INFINITE_TEXT = r"(?i)^[+-]?inf(inity)?$"
+INFINITE_TEXT = r"(?i)^[+-]?inf(inity)?$"  # as C and Python write it
 MOMENT_TEXT = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?$"
-MICROSECONDS = 1_000_000
-LARGEST_MOMENT = 2**63 - 1
+MICROSECONDS = 1_000_000  # in a second
+LARGEST_MOMENT = 2**63 - 1  # stands for what is beyond, in 64 bits
 LARGEST_YEAR = 290_000  # beyond it, microseconds since 1970 do not fit 64 bits
 LARGEST_EXACT = 2.0**53  # below it every whole number is a double, and no other number rounds to it
-SLICE_ROWS = 1 << 20
+SLICE_ROWS = 1 << 20  # 8 MB for each array of 64-bit values
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from understudy.errors import SchemaError, shown
 from understudy.schema import cells as c
 from understudy.schema.edges import LARGEST_NUMBER
 
-TRUE_TEXTS = ("true", "t", "yes", "y", "1")
-FALSE_TEXTS = ("false", "f", "no", "n", "0")
+TRUE_TEXTS = ("true", "t", "yes", "y", "1")  # the usual spellings, in lower case
+FALSE_TEXTS = ("false", "f", "no", "n", "0")  # likewise
 
 
 @dataclass(frozen=True, kw_only=True)

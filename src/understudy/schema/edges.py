@@ -21,7 +21,7 @@ SPANS = {
     "year": (12, "M"), "quarter": (3, "M"), "month": (1, "M"), "week": (7, "D"), "day": (1, "D"),
     "hour": (1, "h"), "minute": (1, "m"), "second": (1, "s"),
 }  # fmt: skip
-RESOLUTIONS = tuple(SPANS)
+RESOLUTIONS = tuple(SPANS)  # the coarsest first
 
 
 def number_edges(

@@ -21,10 +21,10 @@ from understudy.runtime.paths import as_path
 from understudy.schema.places import Place, Places, in_schema, in_workload
 from understudy.schema.scalars import is_moment, is_text, read_plain
 
-MOST_REPEATED = 1_000_000
-MOST_NESTED = 50
+MOST_REPEATED = 1_000_000  # large enough for any schema; a bomb has billions
+MOST_NESTED = 50  # no schema needs a tenth; Python's own stack ends at 1,000
 ERRORS: dict[str, type[InputError]] = {"schema": SchemaError, "workload": WorkloadError}
-BEGINNING = {
+BEGINNING = {  # what a message tells whoever wrote no mapping
     "schema": " and begin with fields: and a list of columns",
     "workload": " and begin with marginals: or queries:",
 }
@@ -33,7 +33,7 @@ PLACES: dict[str, Callable[[Mapping[str, bool]], Places]] = {
     "workload": in_workload,
 }
 
-TEXT_TAG = "tag:yaml.org,2002:str"
+TEXT_TAG = "tag:yaml.org,2002:str"  # YAML's, written out by its parser
 PLAIN_TAG = "plain"  # of a scalar without quotes, which may be a number
 TAGS = (None, TEXT_TAG, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 COUNTED = re.compile(r"-?[1-9][0-9]{0,17}|0")  # a whole number in its one spelling

@@ -20,9 +20,9 @@ import pyarrow as pa
 from understudy.errors import SchemaError
 from understudy.schema.columns import Boolean, Categorical, Column, text_of
 
-MOST_ITEMS = 10_000_000
-WORDS = {"row", "item", "title", "description"}
-SETTINGS = {"items", "density"} | WORDS
+MOST_ITEMS = 10_000_000  # large enough; so many names take about a gigabyte
+WORDS = {"row", "item", "title", "description"}  # for readers only
+SETTINGS = {"items", "density"} | WORDS  # any other key is refused
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 from understudy.errors import SchemaError, Unread, shown, warn
 
-READ = {
+READ = {  # keys that something depends on, by what they are keys of
     "schema": ("fields", "missingValues", "understudy"),
     "field": ("name", "type", "constraints", "categories", "categoriesOrdered"),
     "constraints": ("minimum", "maximum", "enum"),
@@ -45,8 +45,7 @@ OTHERWISE_READ = {
     },
     "constraints": {"exclusiveMinimum", "exclusiveMaximum"},
 }
-# of a column, in the understudy block
-SETTINGS = ("bins", "cuts", "missing", "other", "resolution")
+SETTINGS = ("bins", "cuts", "missing", "other", "resolution")  # of a column, in our own block
 TYPES = ("string", "any", "boolean", "integer", "number", "year", "date", "datetime")
 # What follows from a key that is not read, by the types of the fields that it matters for.
 AS_WORDS = (

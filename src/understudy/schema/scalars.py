@@ -15,7 +15,7 @@ from typing import Any
 from understudy.errors import shown
 
 LONGEST_NUMBER = 400  # digits; a double has fewer
-NULLS = {"", "~", "null", "Null", "NULL"}
+NULLS = {"", "~", "null", "Null", "NULL"}  # as YAML 1.2 writes nothing
 FLAGS = {
     word: word.lower() == "true"
     for name in ("true", "false")
@@ -27,7 +27,7 @@ OLD_FLAGS = {
     for name in ("y", "yes", "on", "n", "no", "off")
     for word in (name, name.title(), name.upper())
 }
-ENDLESS = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+ENDLESS = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")  # YAML 1.2; OLD_ is 1.1
 INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 OLD_INTEGER = re.compile(

@@ -32,10 +32,9 @@ from understudy.runtime.compiled import kernel
 from understudy.schema import Schema
 from understudy.sources.files import UNREADABLE, FileSource
 
-CHUNK_BYTES = 1 << 22
-LONGEST_HEADER = 1 << 20
-# UTF-32 begins with one of these too, or with a zero byte
-WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+CHUNK_BYTES = 1 << 22  # 4 MB: read once, and far less than a file
+LONGEST_HEADER = 1 << 20  # 1 MB; a longer first line is no header
+WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # UTF-32 begins alike, or with a zero
 COMMA, QUOTE, LINE_FEED, CARRIAGE_RETURN = ord(","), ord('"'), ord("\n"), ord("\r")
 START, PLAIN, QUOTED, CLOSED = range(4)  # where in a cell we are
 # what a damaged file raises; dropped before we raise, since a message may quote what it read

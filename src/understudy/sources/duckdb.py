@@ -17,7 +17,7 @@ from understudy.errors import SourceError
 from understudy.schema import Schema
 from understudy.sources.files import UNREADABLE, FileSource
 
-MEMORY = "1GB"
+MEMORY = "1GB"  # large enough to count, small enough for a laptop
 
 
 class DuckDBSource(FileSource):

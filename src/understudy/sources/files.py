@@ -18,11 +18,11 @@ from understudy.schema.cells import Cells, read_cells
 from understudy.sources.base import CellSource, Source
 from understudy.sources.paths import expand
 
-MOVED = (
+MOVED = (  # the ledger knows the first file only
     "A name of the table leads to another file than it did at first; give the file itself, or leave"
     " the link alone while it is read."
 )
-UNREADABLE = (
+UNREADABLE = (  # a library's own words may quote cells
     "The files could not be read to the end; check that they are complete and of the format their"
     " names say."
 )

@@ -36,7 +36,7 @@ from understudy.schema import cells as c
 from understudy.schema.cells import Cells, read_cells, read_objects, read_slices
 
 Column = Callable[[], Iterable[Cells]]  # the cells of a column, one slice of rows after another
-FRAMES = (
+FRAMES = (  # what a refusal lists
     "a pandas or polars DataFrame, a polars LazyFrame, a DuckDB relation, an Arrow Table or"
     " RecordBatch, a narwhals frame that holds one of these, or a 2-D NumPy array"
 )
@@ -365,7 +365,7 @@ def _metadata(ask: Callable[[], Any]) -> Any:
     )
 
 
-OPENERS: dict[tuple[str, str], Callable[[Any, Schema], Frame]] = {
+OPENERS: dict[tuple[str, str], Callable[[Any, Schema], Frame]] = {  # the closed list
     ("pandas", "DataFrame"): _of_pandas,
     ("polars", "DataFrame"): _of_polars,
     ("polars", "LazyFrame"): _of_lazy_polars,

@@ -28,7 +28,7 @@ from understudy.schema import cells as c
 from understudy.schema.columns import FALSE_TEXTS, TRUE_TEXTS
 from understudy.schema.keys import alike, nearest
 
-MOST_SHOWN = 20
+MOST_SHOWN = 20  # names in a message
 
 
 def check_header(schema: Schema, names: Sequence[str], *, advice: str) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from understudy.counting.tally import Literals, ones
 from understudy.runtime.compiled import kernel
 
-WORD_BITS = 64
+WORD_BITS = 64  # of a word of a bitmap
 LISTED = 32  # a list of n / 32 rows is as large as a bitmap of n rows
 
 

@@ -29,7 +29,7 @@ from understudy.schema.cells import Cells, read_cells, read_objects
 from understudy.sources.files import UNREADABLE, FileSource
 
 BETWEEN = "::"  # the file and the table
-ROWS_AT_ONCE = 1 << 14
+ROWS_AT_ONCE = 1 << 14  # a few MB of Python objects
 WAITS = 30.0  # seconds for a writer that has locked the file
 GENERATED = 2  # in PRAGMA table_xinfo: computed when it is read
 # What a damaged, locked or foreign file raises; dropped before we raise, since a message may quote
