@@ -7,18 +7,27 @@ from typing import Any
 
 import pytest
 
+from support.fuzzing import chain_of
 from understudy.api.session import Promise, reserve
 from understudy.checks import SMALL, small_table
-from understudy.errors import BudgetRefused, NotCertified, NotSupported, ReleaseFailed
-from understudy.privacy import Meter, ProcessLedger
+from understudy.errors import (
+    BudgetRefused,
+    NotCertified,
+    NotSupported,
+    ParameterError,
+    ReleaseFailed,
+)
+from understudy.privacy import Measure, Meter, ProcessLedger
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import ORDERS, Cost, total_cost
 from understudy.privacy.ledger.ledger import EARLY, MADE
 from understudy.queries.base import Neighbours
+from understudy.queries.marginal import Marginal
 from understudy.sources.memory import MemorySource
 
 REPLACE, ADD = Neighbours
 CURVE = tuple(Fraction(i + 1, 10) for i in range(len(ORDERS)))
+CELL = str(13579)
 PROMISE = Promise(what="The test", label="a test", epsilon=Fraction(1), delta=Fraction(1, 10**6))
 
 
@@ -90,9 +99,9 @@ def test_an_end_is_written_and_the_meter_is_closed() -> None:
 @pytest.mark.parametrize(
     ("problem", "kind", "words"),
     [
-        (ValueError("the cell was 13579"), ReleaseFailed, "Something unexpected went wrong."),
+        (ValueError(f"the cell was {CELL}"), ReleaseFailed, "Something unexpected went wrong."),
         (NotSupported("This cannot be done."), ReleaseFailed, "This cannot be done."),
-        (MemoryError("13579"), ReleaseFailed, "Memory ran out"),
+        (MemoryError(CELL), ReleaseFailed, "Memory ran out"),
     ],
 )
 def test_whatever_goes_wrong_after_the_charge_says_that_it_is_spent(
@@ -106,9 +115,16 @@ def test_whatever_goes_wrong_after_the_charge_says_that_it_is_spent(
         "The test had begun, so its whole budget counts as spent."
     )
     # what it came from holds cells, and must not be found beside it
-    assert "13579" not in said
+    assert CELL not in said
     assert caught.value.__context__ is None and caught.value.__cause__ is None
     assert ledger.state.charges[0].ended == EARLY
+
+
+def test_no_frame_of_a_failure_holds_what_it_came_from() -> None:
+    """Whoever keeps the locals of frames with a traceback would keep a cell."""
+    with pytest.raises(ReleaseFailed) as caught, reserving(ProcessLedger()):
+        raise ValueError(f"the cell was {CELL}")
+    assert CELL not in chain_of(caught.value)
 
 
 def test_a_failure_that_says_itself_that_the_charge_stays_is_not_told_twice() -> None:
@@ -130,3 +146,64 @@ def test_whoever_interrupts_is_told_what_is_spent(stop: type[BaseException]) -> 
         f" (ledger: {ledger.where})."
     ]
     assert ledger.state.charges[0].ended == EARLY
+
+
+class Loud(Fraction):
+    """An allowance that no cost exceeds."""
+
+    def __ge__(self, other: Any) -> bool:
+        return True
+
+    def __add__(self, other: Any) -> Any:
+        return Fraction(1, 10**6)
+
+    __gt__, __radd__ = __ge__, __add__
+
+
+@pytest.mark.parametrize(
+    "play",
+    [
+        Cost(Loud(1)),
+        Cost(Fraction(1), tuple(map(Loud, CURVE)), Loud(1, 9), Loud(3)),
+        Cost(1),  # type: ignore[arg-type]
+    ],
+)
+def test_what_a_meter_may_spend_is_in_plain_numbers(play: Cost) -> None:
+    """Or a mechanism could decide for a cost that is nothing in the ledger and everything here."""
+    ledger = ProcessLedger()
+    with reserving(ledger, play=play) as meter:
+        assert ledger.state.spent.rho == Fraction(5, 4) and type(meter.left) is Fraction
+        with pytest.raises(BudgetRefused):
+            meter.ask(Measure(batches=[Marginal.of(SMALL, ["a"])], rho=3))
+        granted = meter._play.allowance
+        numbers = (granted.rho, granted.delta, granted.curve_rho, *(granted.curve or ()))
+        assert {type(number) for number in numbers} == {Fraction}
+        assert granted.curve in (None, CURVE)
+
+
+@pytest.mark.parametrize("play", [Cost("1"), Cost(1.0), Cost(None)])  # type: ignore[arg-type]
+def test_an_allowance_that_is_no_number_is_refused_before_a_charge(play: Cost) -> None:
+    ledger = ProcessLedger()
+    with pytest.raises(ParameterError, match="exact numbers"), reserving(ledger, play=play):
+        pass
+    assert not ledger.state.charges
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("when", ["meanwhile", "at the end"])
+def test_an_interrupt_brings_nothing_along_that_may_hold_a_cell(
+    stop: type[BaseException], when: str
+) -> None:
+    class Interrupted(ProcessLedger):
+        def note(self, text: str, charge: int | None = None) -> None:
+            raise stop
+
+    with pytest.raises(stop) as caught, reserving(Interrupted()):
+        try:
+            raise ValueError(f"the cell was {CELL}")
+        except ValueError:
+            if when == "meanwhile":
+                raise stop from None
+            raise
+    assert CELL not in chain_of(caught.value)
+    assert caught.value.__context__ is None and caught.value.__cause__ is None

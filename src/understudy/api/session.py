@@ -9,14 +9,15 @@ and an end is written.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from types import TracebackType
 from typing import Any
 
 from understudy.errors import (
     BudgetRefused,
     LedgerWarning,
+    ParameterError,
     ReleaseFailed,
     UnderstudyError,
     Unread,
@@ -26,6 +27,7 @@ from understudy.privacy import Meter, ProcessLedger, TableLedger
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import Cost
 from understudy.privacy.ledger.ledger import EARLY, MADE, Ledger, describe_left
+from understudy.privacy.requests import exact_number
 from understudy.queries.base import Neighbours
 from understudy.schema import Schema
 from understudy.sources import Source, open_source
@@ -95,7 +97,6 @@ class Promise:
         )
 
 
-@contextlib.contextmanager
 def reserve(
     ledger: Ledger,
     source: Source,
@@ -104,34 +105,84 @@ def reserve(
     neighbours: Neighbours,
     play: Cost,
     certify: Fraction,
-) -> Iterator[Meter]:
+) -> contextlib.AbstractContextManager[Meter]:
     """A meter on a table, once all that it may spend is in the ledger, durably.
 
     From then on the budget is spent, whatever happens. How it ended is written beside the charge;
     whoever interrupts is told what is spent; and whatever goes wrong becomes ReleaseFailed.
     """
     relation = Neighbours(neighbours)  # a plain text compares equal and is not the same
-    try:
-        charge = ledger.reserve(promise.label, reserved(play, certify), relation)
-    except BudgetRefused as refusal:
-        raise _with_what_fits(refusal, play, promise.delta) from None
-    failure: ReleaseFailed | None = None
-    meter = None
-    try:
-        meter = Meter(source, neighbours=relation, play=play, certify=certify)
-        yield meter
-        _write_end(ledger, charge, MADE)
-    except BaseException as problem:
-        _write_end(ledger, charge, EARLY)
-        if not isinstance(problem, Exception):  # interrupted
-            problem.add_note(promise.spent(ledger))
+    return _Reserve(ledger, source, promise, relation, _plain(play), certify)
+
+
+@dataclass(eq=False)
+class _Reserve(contextlib.AbstractContextManager[Meter]):
+    """No generator: contextlib would hold in its frame what went wrong, and that may quote a cell."""
+
+    ledger: Ledger
+    source: Source
+    promise: Promise
+    neighbours: Neighbours
+    play: Cost
+    certify: Fraction
+    charge: int | None = None
+    meter: Meter | None = None
+
+    def __enter__(self) -> Meter:
+        events = reserved(self.play, self.certify)
+        try:
+            self.charge = self.ledger.reserve(self.promise.label, events, self.neighbours)
+        except BudgetRefused as refusal:
+            raise _with_what_fits(refusal, self.play, self.promise.delta) from None
+        try:
+            self.meter = Meter(
+                self.source, neighbours=self.neighbours, play=self.play, certify=self.certify
+            )
+            return self.meter
+        except BaseException as problem:
+            self.__exit__(type(problem), problem, None)
             raise
-        failure = _failure(problem, promise)
-    finally:
-        if meter is not None:
-            meter.close()
-    if failure is not None:
-        _raise_alone(failure)
+
+    def __exit__(
+        self, kind: object, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        how, failure = MADE if problem is None else EARLY, None
+        if isinstance(problem, Exception):
+            failure = _failure(problem, self.promise)
+        elif problem is not None:
+            self._tell(problem)
+        del problem, trace  # a traceback leads to this frame
+        if self.meter is not None:
+            self.meter.close()
+        self._write_end(how)
+        if failure is not None:
+            _raise_alone(failure)
+
+    def _write_end(self, how: str) -> None:
+        """The charge is on disk already: a remark that cannot be written changes nothing."""
+        try:
+            with contextlib.suppress(Exception):
+                self.ledger.note(how, self.charge)
+        except BaseException as stop:
+            self._tell(stop)
+            raise
+
+    def _tell(self, stop: BaseException) -> None:
+        """Tell somebody who interrupts what is spent, and nothing of what else went wrong."""
+        stop.__cause__ = stop.__context__ = None
+        stop.add_note(self.promise.spent(self.ledger))
+
+
+def _plain(play: Cost) -> Cost:
+    """In plain numbers, read once: what the meter compares is what the ledger writes."""
+    curve = None if play.curve is None else [exact_number(value) for value in play.curve]
+    bound = None if play.curve_rho is None else exact_number(play.curve_rho)
+    rho, delta = exact_number(play.rho), exact_number(play.delta)
+    unread = play.curve_rho is not None and bound is None
+    if rho is None or delta is None or unread or (curve is not None and None in curve):
+        raise ParameterError("What a release may spend is said in exact numbers.")
+    exact = None if curve is None else tuple(value for value in curve if value is not None)
+    return Cost(rho, exact, delta, bound)
 
 
 def reserved(play: Cost, certify: Fraction) -> tuple[ev.Event, ...]:
@@ -142,12 +193,6 @@ def reserved(play: Cost, certify: Fraction) -> tuple[ev.Event, ...]:
     if play.delta:
         events.append(ev.ApproximateDP(what="release", epsilon=Fraction(0), delta=play.delta))
     return tuple(events)
-
-
-def _write_end(ledger: Ledger, charge: int, how: str) -> None:
-    """The charge is on disk already: a remark that cannot be written changes nothing."""
-    with contextlib.suppress(Exception):
-        ledger.note(how, charge)
 
 
 def _failure(problem: Exception, promise: Promise) -> ReleaseFailed:
