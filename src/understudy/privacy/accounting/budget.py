@@ -89,7 +89,7 @@ def exact_delta(value: Any) -> Fraction:
 def log_delta(order: Fraction, renyi: Fraction, epsilon: Fraction) -> Decimal:
     """ln of the delta above at one order, rounded up."""
     with localcontext(Context(prec=DIGITS)) as ctx:
-        a, r, e = (_decimal(x, ctx) for x in (order, renyi, epsilon))
+        a, r, e = (in_decimals(x, ctx) for x in (order, renyi, epsilon))
         one, other = _logs(order)
         value = (a - 1) * (r - e) - one + a * other
         return value + abs(value) * SLACK + SLACK
@@ -101,11 +101,11 @@ def log_delta(order: Fraction, renyi: Fraction, epsilon: Fraction) -> Decimal:
 def _logs(order: Fraction) -> tuple[Decimal, Decimal]:
     """What :func:`log_delta` needs of an order alone."""
     with localcontext(Context(prec=DIGITS)) as ctx:
-        a = _decimal(order, ctx)
+        a = in_decimals(order, ctx)
         return (a - 1).ln(), (1 - 1 / a).ln()
 
 
-def _decimal(x: Fraction, ctx: Context) -> Decimal:
+def in_decimals(x: Fraction, ctx: Context) -> Decimal:
     return ctx.divide(Decimal(x.numerator), Decimal(x.denominator))
 
 
@@ -148,7 +148,7 @@ def best_order(
 def log_of(x: Fraction, *, up: bool) -> Decimal:
     """ln(x) with directed rounding."""
     with localcontext(Context(prec=DIGITS, rounding=ROUND_CEILING if up else ROUND_FLOOR)) as ctx:
-        value = _decimal(x, ctx).ln()
+        value = in_decimals(x, ctx).ln()
         slack = abs(value) * SLACK + SLACK
         return value + slack if up else value - slack
 
