@@ -57,12 +57,13 @@ DROWNED = 1.0
 WORTH_ROUNDS = 1.1
 # Pairs at several resolutions (docs/arp-constants.md, "Several resolutions"): what the single
 # columns leave goes to all pairs in bins, to the strongest in finer ones, and the rest to repair
-RESOLVING = (Fraction(30, 100), Fraction(50, 100))
-SIGMAS_A_BIN, SIGMAS_A_FINER_BIN = 16.0, 10.0  # rows of an average cell, in noises
+RESOLVING = (Fraction(30, 100), Fraction(47, 100))
+SIGMAS_A_BIN, SIGMAS_A_FINER_BIN = 18.0, 10.0  # rows of an average cell, in noises
 FINER, FEWEST_FINER = 0.4, 3  # of all pairs, measured again; at least so many
-REPAIRED = 6  # pairs chosen for their worst cell, which bins may have cut through, measured whole
+# pairs chosen for their worst cell, which bins may have cut through, measured whole: so often, so
+# many each time
+REPAIRS, REPAIRED = 2, 3
 FEW_VALUES = 8  # a column of so many values is measured as it is
-STEPS_IN_BINS = 3
 # a wider marginal is mostly noise; its sub-marginals are candidates instead
 CANDIDATE_CELLS = 20_000
 ALL_CELLS = 50_000_000  # of all candidates
@@ -135,7 +136,7 @@ class Arp(Mechanism):
         sigma = self._sigma(tables, rho, adaptive)
         share = self._first(adaptive) if tables.beyond_columns else Fraction(1)
         binned = self._in_bins(brief, tables, adaptive)
-        rounds = self.rounds if adaptive else STEPS_IN_BINS if binned else 1
+        rounds = self.rounds if adaptive else REPAIRS if binned else 1
         how = (
             f"{rounds} rounds of select and measure"
             if adaptive
@@ -204,7 +205,8 @@ class Arp(Mechanism):
         """MEASURE in bins, then the strongest in finer ones, then whole what is most wrong."""
         schema, tables = decision.brief.schema, decision.plan.tables.own
         rest, (coarse, finer) = decision.plan.shares.rest, RESOLVING
-        repair, selecting = rest * (1 - coarse - finer), Fraction(self.selecting)
+        repair = rest * (1 - coarse - finer) / REPAIRS
+        selecting = Fraction(self.selecting)
         count = min(len(tables), max(FEWEST_FINER, math.ceil(FINER * len(tables))))
         first = InBins(meter, schema, tables, rho=rest * coarse, sigmas=SIGMAS_A_BIN)
         return [
