@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -29,20 +30,32 @@ QUERIES = Symmetric(
 
 
 def mixed_targets(rng: np.random.Generator) -> list[Target]:
-    """A dense table, one in another order, listed cells of a third, and single queries; all with
-    unequal weights.
+    """A dense table, one in another order, three in bins, listed cells of another, and single
+    queries; all with unequal weights.
     """
 
-    def table(positions: tuple[int, ...], keys: np.ndarray | None = None) -> TableTarget:
-        shape = tuple(SHAPE[p] for p in positions)
+    def table(
+        positions: tuple[int, ...],
+        keys: np.ndarray | None = None,
+        bins: tuple[np.ndarray | None, ...] = (),
+    ) -> TableTarget:
+        sizes = tuple(SHAPE[p] for p in positions)
+        shape = tuple(
+            m if of is None else int(of.max()) + 1
+            for m, of in zip(sizes, bins or (None,) * len(sizes), strict=True)
+        )
         cells = int(np.prod(shape)) if keys is None else len(keys)
         return TableTarget(
-            positions, shape, rng.uniform(0, 12, cells), rng.uniform(0.1, 1, cells), keys
+            positions, shape, rng.uniform(0, 12, cells), rng.uniform(0.1, 1, cells), keys, bins
         )
 
+    runs, apart = np.array([0, 0, 1, 1]), np.array([1, 0, 1])
     return [
         table((0, 1)),
         table((3, 1, 2)),
+        table((2, 0), bins=(runs, None)),
+        table((1, 3, 2), bins=(None, apart, np.array([2, 0, 1, 0]))),
+        table((2,), bins=(runs,)),
         table((0, 2, 3), np.array([1, 5, 9, 17, 30])),
         QueryTarget(QUERIES, rng.uniform(0, 60, QUERIES.size), rng.uniform(0.1, 1, QUERIES.size)),
     ]
@@ -54,7 +67,7 @@ def loss(rows: np.ndarray, people: float, targets: list[Target]) -> float:
         if isinstance(target, QueryTarget):
             counts = target.batch.counts(CodedRows(rows, SHAPE)).dense().astype(float)
         else:
-            counts = count_cells(rows, target.positions, target.shape).astype(float)
+            counts = target.counted(rows).astype(float)
             counts = counts if target.keys is None else counts[target.keys]
         total += float(np.sum(target.weights * (scale * counts - target.counts) ** 2)) / 2
     return total
@@ -110,6 +123,55 @@ def test_exact_tables_are_met_and_the_seed_decides_everything() -> None:
             )
         made.append(rows)
     assert np.array_equal(made[1], made[2]) and not np.array_equal(made[0], made[1])
+
+
+def pairs_of(truth: np.ndarray, bins: dict[int, np.ndarray], known: bool = True) -> list[Target]:
+    """Exact tables of all pairs of columns, each column in its bins."""
+    found: list[Target] = []
+    for pair in itertools.combinations(range(4), 2):
+        own = tuple(bins.get(p) for p in pair)
+        shape = tuple(
+            SHAPE[p] if of is None else int(of.max()) + 1 for p, of in zip(pair, own, strict=True)
+        )
+        empty = TableTarget(
+            pair, shape, np.zeros(0), np.ones(shape[0] * shape[1]), bins=own if known else ()
+        )
+        found.append(replace(empty, counts=empty.counted(truth).astype(float)))
+    return found
+
+
+def test_bins_of_no_column_are_no_bins_and_bins_of_one_code_each_mean_the_same() -> None:
+    rng = np.random.default_rng(5)
+    truth = (rng.random((3000, 4)) ** 2 * SHAPE).astype(np.int32)
+    truth[:, 3] = (truth[:, 0] + truth[:, 3]) % 3
+    alone = {p: np.arange(m) for p, m in enumerate(SHAPE)}
+    made = []
+    for targets in (pairs_of(truth, {}, known=False), pairs_of(truth, {}), pairs_of(truth, alone)):
+        rows = np.zeros((2000, 4), np.int32)
+        fit_rows(rows, SHAPE, 3000, targets, sweeps=6, seed=3)
+        made.append(rows)
+    assert np.array_equal(made[0], made[1])
+    for pair in itertools.combinations(range(4), 2):
+        shape = tuple(SHAPE[p] for p in pair)
+        gap = count_cells(made[2], pair, shape) / 2000 - count_cells(truth, pair, shape) / 3000
+        assert np.abs(gap).max() < 0.003
+
+
+def test_rows_meet_coarse_tables_and_the_prior_decides_inside_a_bin() -> None:
+    rng = np.random.default_rng(6)
+    truth = (rng.random((6000, 4)) ** 2 * SHAPE).astype(np.int32)
+    truth[:, 2] = np.where(rng.random(6000) < 0.7, truth[:, 0] + 1, truth[:, 2])
+    targets = pairs_of(truth, {2: np.array([0, 0, 1, 1])})
+    priors = [np.full(m, 1 / m) for m in SHAPE]
+    priors[2] = np.array([0.1, 0.4, 0.1, 0.4])
+    rows = np.zeros((6000, 4), np.int32)
+    fit_rows(rows, SHAPE, 6000, targets, sweeps=8, seed=1, heat=2.0, priors=priors)
+    for target in targets:
+        assert isinstance(target, TableTarget)
+        assert np.abs(target.counted(rows) - target.counts).max() < 60
+    inside = np.bincount(rows[:, 2], minlength=4)
+    assert inside[1] / inside[:2].sum() == pytest.approx(0.8, abs=0.03)
+    assert inside[3] / inside[2:].sum() == pytest.approx(0.8, abs=0.03)
 
 
 def test_heat_draws_from_the_prior_where_nothing_is_known_and_only_named_columns_move() -> None:

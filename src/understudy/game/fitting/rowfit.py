@@ -8,6 +8,9 @@ the column is a sum of short contiguous slices, one per table. Each table is the
 member column, that column innermost, already multiplied by its weight and with half a step added:
 an entry is the cost of putting one more row there.
 
+A table may see some of its columns in bins. Then a value's cost is that of its bin, and a change
+inside a bin changes nothing in that table.
+
 With heat a value is drawn, with probability proportional to ``prior * exp(-cost / heat)``, instead
 of the best one taken: what the targets leave open is then spread as the prior has it, not frozen
 where the descent met it.
@@ -28,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from understudy.counting.tally import cell_numbers, count_cells
+from understudy.counting.tally import cell_numbers, cells_in_bins, count_cells
 from understudy.queries.symmetric import Symmetric
 from understudy.runtime.compiled import kernel
 
@@ -39,14 +42,30 @@ FEWEST_ROWS_A_CHAIN = 500  # below this a part has too few rows to meet targets 
 
 @dataclass(frozen=True)
 class TableTarget:
-    """How many people each cell of a marginal should have, and how much that is to be believed."""
+    """How many people each cell of a marginal should have, and how much that is to be believed.
+
+    ``bins`` has, of each column, None or an array with the bin of every code; it is empty if no
+    column is in bins. Listed cells have none.
+    """
 
     positions: tuple[int, ...]
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # numbers of codes, or of bins
     counts: np.ndarray = field(repr=False)  # one per cell, or per key
     weights: np.ndarray = field(repr=False)
     # sorted cell numbers; other cells are free
     keys: np.ndarray | None = field(default=None, repr=False)
+    bins: tuple[np.ndarray | None, ...] = field(default=(), repr=False)
+
+    @property
+    def is_binned(self) -> bool:
+        return any(of is not None for of in self.bins)
+
+    def counted(self, rows: np.ndarray) -> np.ndarray:
+        """How many of some rows are in each cell."""
+        if not self.is_binned:
+            return count_cells(rows, self.positions, self.shape)
+        cells = cells_in_bins(rows, self.positions, self.shape, self.bins)
+        return np.bincount(cells, minlength=math.prod(self.shape))
 
     @property
     def strides(self) -> list[int]:
@@ -97,6 +116,15 @@ class Whole(NamedTuple):
     first: np.ndarray  # of each copy: its first cell in costs
     weights: np.ndarray  # as the first copy is laid out
     weight_first: np.ndarray  # of each table: its first cell in weights
+
+
+class Coarse(NamedTuple):
+    """Tables that see some column in bins: whole ones of bins, and the bin of every code."""
+
+    of_bins: Whole
+    bins: np.ndarray  # of every code, member after member, table after table
+    first: np.ndarray  # of each table and member: its first code in bins
+    plain: np.ndarray  # of each table and member: whether every code is its own bin
 
 
 class Listed(NamedTuple):
@@ -162,7 +190,8 @@ def fit_rows(
     chains = max(1, min(CHAINS, len(rows) // FEWEST_ROWS_A_CHAIN))
     batches = np.array_split(rows, chains)
     tables = [t for t in targets if isinstance(t, TableTarget)]
-    dense = _Dense([t for t in tables if t.keys is None], len(shape))
+    dense = _Dense([t for t in tables if t.keys is None and not t.is_binned], len(shape))
+    binned = _Binned([t for t in tables if t.is_binned], shape)
     sparse = _Sparse([t for t in tables if t.keys is not None], len(shape))
     single = _Single([t for t in targets if isinstance(t, QueryTarget)], len(shape))
     sizes = np.asarray(shape, np.int64)
@@ -180,6 +209,7 @@ def fit_rows(
             [np.random.SeedSequence([seed, chain]).generate_state(1, np.uint64)[0] | 1], np.uint64
         )
         whole = dense.bundle(batch, scale)
+        coarse = binned.bundle(batch, scale) if binned.targets else None
         listed = sparse.bundle(batch, scale) if sparse.targets else None
         asked = single.bundle(batch, scale) if single.targets else None
         settings = Settings(
@@ -201,6 +231,7 @@ def fit_rows(
                     cost,
                     settings,
                     whole,
+                    coarse,
                     listed,
                     asked,
                 )
@@ -285,7 +316,7 @@ class _Dense:
         """The cost of one more row, cell by cell, in every copy."""
         costs = np.empty(self.cells, np.float32)
         for t, target in enumerate(self.targets):
-            table = count_cells(rows, target.positions, target.shape).astype(np.float32)
+            table = target.counted(rows).astype(np.float32)
             table += np.float32(0.5)
             table *= np.float32(scale)
             table -= target.counts
@@ -297,6 +328,27 @@ class _Dense:
                     table, self.axes(len(target.positions), j)
                 ).ravel()
         return costs
+
+
+class _Binned:
+    """Tables in bins: laid out as whole tables of bins, with the way from codes to bins."""
+
+    def __init__(self, targets: list[TableTarget], shape: Sequence[int]) -> None:
+        self.targets = targets
+        self._tables = _Dense(targets, len(shape))
+        self._first = np.zeros(self._tables.positions.shape, np.int64)
+        self._plain = np.zeros(self._tables.positions.shape, np.bool_)
+        bins, at = [np.zeros(0, np.int32)], 0
+        for t, target in enumerate(targets):
+            for j, (position, of) in enumerate(zip(target.positions, target.bins, strict=True)):
+                self._first[t, j], self._plain[t, j] = at, of is None
+                bins.append((np.arange(shape[position]) if of is None else of).astype(np.int32))
+                at += shape[position]
+        self._bins = np.concatenate(bins)
+
+    def bundle(self, rows: np.ndarray, scale: float) -> Coarse:
+        tables = self._tables.bundle(rows, scale)
+        return Coarse(of_bins=tables, bins=self._bins, first=self._first, plain=self._plain)
 
 
 class _Sparse:
@@ -499,14 +551,67 @@ def _lift(touch, value, asked):  # type: ignore[no-untyped-def]
     return 0
 
 
+@kernel(borrows=True, inner=True, fastmath=True, error_model="numpy")
+def _weigh_bins(row, c, now, m, scale, cost, coarse):  # type: ignore[no-untyped-def]
+    """Add the cost of one more row with each value of a column, in tables that see bins."""
+    tables = coarse.of_bins
+    for p in range(tables.starts[c], tables.starts[c + 1]):
+        t, j = tables.tables[p], tables.slots[p]
+        base, cell = tables.first[t, j], tables.weight_first[t]
+        for i in range(tables.width[t]):
+            at = coarse.bins[coarse.first[t, i] + row[tables.positions[t, i]]]
+            cell += at * tables.strides[t, 0, i]
+            if i != j:
+                base += at * tables.strides[t, j, i]
+        bins = coarse.first[t, j]
+        # The row is gone from where it is, for every value of its bin; then it is put back.
+        here = base + coarse.bins[bins + now]
+        kept = tables.costs[here]
+        tables.costs[here] = kept - scale * tables.weights[cell]
+        if coarse.plain[t, j]:
+            for v in range(m):
+                cost[v] += tables.costs[base + v]
+        else:
+            for v in range(m):
+                cost[v] += tables.costs[base + coarse.bins[bins + v]]
+        tables.costs[here] = kept
+
+
+@kernel(borrows=True, inner=True, fastmath=True, error_model="numpy")
+def _move_bins(row, c, now, best, scale, coarse):  # type: ignore[no-untyped-def]
+    """Move a row from one value of a column to another, in tables that see bins."""
+    tables = coarse.of_bins
+    for p in range(tables.starts[c], tables.starts[c + 1]):
+        t, member = tables.tables[p], tables.slots[p]
+        bins = coarse.first[t, member]
+        step = np.int64(coarse.bins[bins + best]) - np.int64(coarse.bins[bins + now])
+        if step == 0:
+            continue
+        cell = tables.weight_first[t]
+        for i in range(tables.width[t]):
+            at = coarse.bins[coarse.first[t, i] + row[tables.positions[t, i]]]
+            cell += at * tables.strides[t, 0, i]
+        less = scale * tables.weights[cell]
+        more = scale * tables.weights[cell + step * tables.strides[t, 0, member]]
+        for j in range(tables.width[t]):
+            cell = tables.first[t, j]
+            for i in range(tables.width[t]):
+                at = coarse.bins[coarse.first[t, i] + row[tables.positions[t, i]]]
+                cell += at * tables.strides[t, j, i]
+            tables.costs[cell] -= less
+            tables.costs[cell + step * tables.strides[t, j, member]] += more
+
+
 @kernel(borrows=True, fastmath=True, error_model="numpy")
-def _sweep(rows, order, begin, end, columns, sizes, state, cost, settings, whole, listed, asked):  # type: ignore[no-untyped-def]
+def _sweep(  # type: ignore[no-untyped-def]
+    rows, order, begin, end, columns, sizes, state, cost, settings, whole, coarse, listed, asked
+):
     """Visit every cell of some rows once, rows and columns in random order, and move what is better
     elsewhere.
 
     The rows are those at ``begin`` up to ``end`` of an order that is drawn at its beginning: all
-    rows, in slices. Without listed cells of wide tables, or without single queries, what concerns
-    them is None and is not even compiled.
+    rows, in slices. Without tables in bins, listed cells of wide tables, or single queries, what
+    concerns them is None and is not even compiled.
     """
     scale, heat = settings.scale, settings.heat
     if begin == 0:
@@ -519,6 +624,8 @@ def _sweep(rows, order, begin, end, columns, sizes, state, cost, settings, whole
         for c in columns:
             m = sizes[c]
             seen = whole.starts[c + 1] - whole.starts[c]
+            if coarse is not None:
+                seen += coarse.of_bins.starts[c + 1] - coarse.of_bins.starts[c]
             if listed is not None:
                 seen += listed.starts[c + 1] - listed.starts[c]
             if asked is not None:
@@ -541,6 +648,8 @@ def _sweep(rows, order, begin, end, columns, sizes, state, cost, settings, whole
                 for v in range(m):
                     cost[v] += whole.costs[base + v]
                 own += whole.weights[cell]
+            if coarse is not None:
+                _weigh_bins(row, c, now, m, scale, cost, coarse)
             if listed is not None:
                 for p in range(listed.starts[c], listed.starts[c + 1]):
                     t, j = listed.tables[p], listed.slots[p]
@@ -624,6 +733,8 @@ def _sweep(rows, order, begin, end, columns, sizes, state, cost, settings, whole
                         cell += row[whole.positions[t, i]] * whole.strides[t, j, i]
                     whole.costs[cell] -= less
                     whole.costs[cell + (best - now) * whole.strides[t, j, member]] += more
+            if coarse is not None:
+                _move_bins(row, c, now, best, scale, coarse)
             if listed is not None:
                 for p in range(listed.starts[c], listed.starts[c + 1]):
                     if listed.group_of[p] >= 0:
