@@ -15,7 +15,9 @@ from understudy.counting.tally import CodedRows, cell_numbers, count_cells
 from understudy.game.fitting import rowfit
 from understudy.game.fitting.evidence import Evidence, believed
 from understudy.game.fitting.rowfit import QueryTarget, TableTarget, Target, fit_rows
+from understudy.game.players.product import ProductModel
 from understudy.game.players.rows import RowPlayer, repeated
+from understudy.queries.binned import BinnedMarginal
 from understudy.queries.symmetric import Literal, Symmetric, any_of, at_least, parity
 
 SHAPE = (3, 2, 4, 3)
@@ -214,20 +216,89 @@ def test_what_was_picked_for_surprising_is_believed_sooner() -> None:
 
 def test_evidence_pools_repeats_and_sums_by_their_precision() -> None:
     schema = us.Schema.from_domain({"a": 2, "b": 3})
-    evidence = Evidence(schema.shape)
+    evidence = Evidence()
     batch = us.Marginal.of(schema, ["b", "a"])
+    a, b = (us.Marginal.of(schema, [name]).as_grid() for name in "ab")
+    both = us.Marginal.of(schema, ["a", "b"]).as_grid()
     table = np.arange(6.0)
     evidence.add(us.Measurement(batch, table, Fraction(2)))
     evidence.add(us.Measurement(batch, table + 3, Fraction(1)))
-    pooled = evidence.tables[(0, 1)]
+    pooled = evidence.tables[both]
     assert np.allclose(
         pooled.counts,
         (table.reshape(3, 2).T.ravel() * 0.25 + (table.reshape(3, 2).T.ravel() + 3)) / 1.25,
     )
     assert pooled.sigma == pytest.approx((1 / 1.25) ** 0.5)
     # summed over three values of b
-    assert evidence.tables[(0,)].sigma == pytest.approx((3 / 1.25) ** 0.5)
-    assert evidence.finest == 1 and evidence.fresh == {(0,), (1,), (0, 1)}
+    assert evidence.tables[a].sigma == pytest.approx((3 / 1.25) ** 0.5)
+    assert evidence.finest == 1 and evidence.fresh == {a, b, both}
+
+
+def test_evidence_in_other_bins_is_other_evidence() -> None:
+    schema = us.Schema.from_domain({"a": 2, "b": 4})
+    halves = BinnedMarginal((1, 0), (4, 2), ((0, 0, 1, 1), None))
+    ends = BinnedMarginal((0, 1), (2, 4), (None, (0, 1, 1, 0)))
+    evidence = Evidence()
+    evidence.add(us.Measurement(us.Marginal.of(schema, ["a", "b"]), np.arange(8.0), Fraction(1)))
+    evidence.add(us.Measurement(halves, np.array([1.0, 2, 3, 4]), Fraction(2)))
+    evidence.add(us.Measurement(halves, np.array([5.0, 6, 7, 8]), Fraction(2)))
+    evidence.add(us.Measurement(ends, np.arange(4.0), Fraction(3)))
+    turned = halves.as_grid().along([1, 0])
+    assert np.allclose(evidence.tables[turned].counts, [3, 5, 4, 6])
+    assert evidence.tables[turned].sigma == pytest.approx(2**0.5)
+    # summed in its own bins, and no finer or coarser
+    b = halves.as_grid().along([0])
+    assert np.allclose(evidence.tables[b].counts, [7, 11])
+    assert evidence.tables[b].sigma == pytest.approx(2)
+    assert np.allclose(evidence.tables[ends.as_grid().along([1])].counts, [2, 4])
+    # what all of them say of a: noises of 4, 2 * 4 / 2 and 9 * 2 in squares
+    a = us.Marginal.of(schema, ["a"]).as_grid()
+    assert evidence.tables[a].sigma == pytest.approx((1 / 4 + 2 / 8 + 1 / 18) ** -0.5)
+    assert len(evidence.tables) == 7 and evidence.finest == 1
+    target = evidence.targets(turned, np.full(4, 5.0))
+    assert target.is_binned and target.shape == (2, 2) and target.positions == (0, 1)
+
+
+def test_rows_keep_every_code_of_columns_whose_pairs_are_known_in_bins() -> None:
+    rng = np.random.default_rng(3)
+    schema = us.Schema.from_domain({"x": 40, "y": 40})
+    x = np.clip(rng.normal(20, 7, 20_000), 0, 39).astype(np.int32)
+    truth = np.column_stack([x, np.clip(x + rng.normal(0, 4, 20_000), 0, 39).astype(np.int32)])
+    truth[:3000, 1] = 17  # a heap, which no bin shows
+    table = CodedRows(truth, schema.shape)
+    tens = tuple(code // 10 for code in range(40))
+    pair = BinnedMarginal((0, 1), schema.shape, (tens, tens))
+    fives = BinnedMarginal((0, 1), schema.shape, (tuple(code // 5 for code in range(40)), tens))
+    noisy = [
+        us.Measurement(
+            batch, batch.counts(table).dense() + rng.normal(0, 60, batch.size), Fraction(60)
+        )
+        for batch in (*us.marginals(schema, k=1), pair, fives)
+    ]
+    made = []
+    for _ in range(2):
+        player = RowPlayer(schema, n=20_000, rng=np.random.default_rng(1), rows=20_000, sweeps=3)
+        player.learn(noisy)
+        model = player.result()
+        made.append(model.codes)
+        for batch in (pair, fives):
+            assert np.abs(model.shares(batch) - batch.counts(table).dense() / 20_000).max() < 0.01
+            assert np.array_equal(
+                model.counts([batch])[0].values,
+                batch.counts(CodedRows(model.codes, schema.shape)).dense(),
+            )
+    assert np.array_equal(made[0], made[1])
+    codes = made[0]
+    assert np.corrcoef(codes.T)[0, 1] > 0.7 * np.corrcoef(truth.T)[0, 1]
+    heap = np.bincount(codes[:, 1], minlength=40)
+    assert heap[17] > 2500 and heap[16] < 1800 and heap[18] < 1800
+
+
+def test_independent_columns_answer_in_bins() -> None:
+    columns = [np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.5, 0.5])]
+    batch = BinnedMarginal((1, 0), (4, 3), ((0, 1, 0, 1), None))
+    shares = ProductModel(SMALL, columns).shares(batch)
+    assert np.allclose(shares, np.multiply.outer([0.4, 0.6], columns[0]).ravel())
 
 
 def test_a_marginal_of_half_a_billion_cells_is_fitted_by_its_listed_cells_alone() -> None:
@@ -251,7 +322,7 @@ def test_a_marginal_of_half_a_billion_cells_is_fitted_by_its_listed_cells_alone(
     assert np.abs(counts - 250).mean() < 60  # from none at all in independent columns
     # A cell that was not listed is known to lie below the threshold, and no further.
     crowded = np.zeros((4000, 5), np.int32)
-    evidence = Evidence(schema.shape)
+    evidence = Evidence()
     evidence.add(wide)
     (target,) = evidence.other_targets(crowded, 11_000 / 4000)
     assert isinstance(target, TableTarget) and target.keys is not None

@@ -294,7 +294,7 @@ def test_rows_are_fitted_to_every_small_table_with_its_own_noise_and_only_once()
         (2, 0, 1),
     ]
     made = plan(learnt, rho=RHO, neighbours=REPLACE)
-    once, summed = Evidence(SMALL.shape, sums_up_to=0), Evidence(SMALL.shape)
+    once, summed = Evidence(sums_up_to=0), Evidence()
     for estimate in estimates(made, REPLACE)[0]:
         once.add(as_measurement(estimate))
         summed.add(as_measurement(estimate))
@@ -302,10 +302,11 @@ def test_rows_are_fitted_to_every_small_table_with_its_own_noise_and_only_once()
         tuple(sorted(batch.positions)): error
         for batch, error in zip(learnt, made.errors, strict=True)
     }
-    assert {positions: table.sigma for positions, table in once.tables.items()} == pytest.approx(
+    assert {grid.positions: table.sigma for grid, table in once.tables.items()} == pytest.approx(
         promised, rel=1e-3
     )
-    assert summed.tables[0,].sigma < 0.9 * promised[0,]
+    alone = Marginal.of(SMALL, ["a"]).as_grid()
+    assert summed.tables[alone].sigma < 0.9 * promised[0,]
 
 
 def test_a_table_of_one_cell_is_not_learnt_but_its_column_is_released() -> None:

@@ -4,6 +4,9 @@ A noisy marginal also says something about its own sub-marginals: summed over a 
 its noise grows by the square root of m only, while what it measures grows by m. Cells that are each
 below their noise are not to be chased one by one, so without the sums what they say together would
 be lost.
+
+Evidence is kept by columns and bins. The same columns in other bins are other evidence, and rows
+are fitted to both.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from understudy.counting.tally import cell_numbers
 from understudy.errors import NotSupported, ParameterError
 from understudy.game.fitting.rowfit import QueryTarget, TableTarget
 from understudy.privacy import Measurement
-from understudy.queries.base import QueryClass
+from understudy.queries.base import Grid, QueryClass
 from understudy.queries.marginal import Marginal
 
 SUMS_UP_TO = 2  # sub-marginals of at most so many columns are pooled
@@ -30,7 +33,7 @@ LARGE = 5.0  # a cell of more sigmas than this is believed more than by half in 
 
 @dataclass
 class Pooled:
-    """Estimates of one marginal, weighted by how exact they are."""
+    """Estimates of one table, weighted by how exact they are."""
 
     weighted: np.ndarray
     precision: float
@@ -46,10 +49,9 @@ class Pooled:
 
 @dataclass
 class Evidence:
-    """Noisy marginals by their columns, wide ones and single queries as they came.
+    """Noisy tables by their columns and bins, wide ones and single queries as they came.
 
     Attributes:
-        shape: the sizes of all columns.
         sums_up_to: each table is also summed to its sub-marginals of at most so many columns, as
             evidence independent of other tables'. 0 for tables that already agree with each other:
             their sums would be the same evidence again.
@@ -57,27 +59,26 @@ class Evidence:
             because they surprise.
     """
 
-    shape: tuple[int, ...]
     sums_up_to: int = SUMS_UP_TO
     sooner: float = 0.0
-    tables: dict[tuple[int, ...], Pooled] = field(default_factory=dict)
+    tables: dict[Grid, Pooled] = field(default_factory=dict)
     wide: list[Measurement] = field(default_factory=list)
     single: list[QueryTarget] = field(default_factory=list)
     finest: float = math.inf  # the smallest sigma of anything measured
-    fresh: set[tuple[int, ...]] = field(default_factory=set)
+    fresh: set[Grid] = field(default_factory=set)
 
     def add(self, measurement: Measurement) -> None:
-        """Take in one measurement; the marginals that it says something new about become fresh."""
-        sigma, table = float(measurement.sigma), measurement.batch.as_table()
-        if table is not None and not table.positions:
+        """Take in one measurement; the tables that it says something new about become fresh."""
+        sigma, grid = float(measurement.sigma), measurement.batch.as_grid()
+        if grid is not None and not grid.positions:
             return  # the number of rows, which the model takes as given
         self.finest = min(self.finest, sigma)
-        if table is None:
+        if grid is None:
             self._add_single(measurement)
         elif measurement.keys is not None:
             self.wide.append(measurement)
         else:
-            self._add_table(table, np.asarray(measurement.counts, np.float64), sigma)
+            self._add_table(grid, np.asarray(measurement.counts, np.float64), sigma)
 
     def _add_single(self, measurement: Measurement) -> None:
         batch = measurement.batch.apart()
@@ -89,35 +90,33 @@ class Evidence:
         weights = np.full(batch.size, 1 / float(measurement.sigma) ** 2)
         self.single.append(QueryTarget(batch, measurement.counts.astype(np.float64), weights))
 
-    def _add_table(self, batch: Marginal, counts: np.ndarray, sigma: float) -> None:
-        order = np.argsort(batch.positions)
-        table = np.transpose(counts.reshape(batch.shape), order)
-        positions = tuple(int(batch.positions[i]) for i in order)
-        self._pool(positions, table.ravel(), sigma**2)
-        for axes in _smaller(len(positions), self.sums_up_to):
-            gone = tuple(i for i in range(len(positions)) if i not in axes)
+    def _add_table(self, grid: Grid, counts: np.ndarray, sigma: float) -> None:
+        order = np.argsort(grid.positions).tolist()
+        table, grid = np.transpose(counts.reshape(grid.shape), order), grid.along(order)
+        self._pool(grid, table.ravel(), sigma**2)
+        for axes in _smaller(table.ndim, self.sums_up_to):
+            gone = tuple(i for i in range(table.ndim) if i not in axes)
             cells = math.prod(table.shape[i] for i in gone)
-            self._pool(
-                tuple(positions[i] for i in axes), table.sum(axis=gone).ravel(), sigma**2 * cells
-            )
+            self._pool(grid.along(axes), table.sum(axis=gone).ravel(), sigma**2 * cells)
 
-    def _pool(self, positions: tuple[int, ...], counts: np.ndarray, variance: float) -> None:
-        pooled = self.tables.setdefault(positions, Pooled(np.zeros(counts.size), 0.0))
+    def _pool(self, grid: Grid, counts: np.ndarray, variance: float) -> None:
+        pooled = self.tables.setdefault(grid, Pooled(np.zeros(counts.size), 0.0))
         pooled.weighted = pooled.weighted + counts / variance
         pooled.precision += 1 / variance
-        self.fresh.add(positions)
+        self.fresh.add(grid)
 
-    def targets(self, positions: tuple[int, ...], model: np.ndarray) -> TableTarget:
-        """What rows should be fitted to for one marginal, given how many people the model has in
-        its cells.
+    def targets(self, grid: Grid, model: np.ndarray) -> TableTarget:
+        """What rows should be fitted to for one table, given how many people the model has in its
+        cells.
         """
-        pooled, shape = self.tables[positions], tuple(self.shape[p] for p in positions)
+        pooled = self.tables[grid]
         counts, trust = believed(pooled.counts, model, pooled.sigma, self.sooner)
         return TableTarget(
-            positions,
-            shape,
+            grid.positions,
+            grid.shape,
             counts.astype(np.float32),
             (trust / pooled.sigma**2).astype(np.float32),
+            bins=tuple(None if of is None else np.asarray(of) for of in grid.bins),
         )
 
     def other_targets(self, rows: np.ndarray, scale: float) -> Iterator[TableTarget | QueryTarget]:

@@ -62,10 +62,7 @@ class TableTarget:
 
     def counted(self, rows: np.ndarray) -> np.ndarray:
         """How many of some rows are in each cell."""
-        if not self.is_binned:
-            return count_cells(rows, self.positions, self.shape)
-        cells = cells_in_bins(rows, self.positions, self.shape, self.bins)
-        return np.bincount(cells, minlength=math.prod(self.shape))
+        return count_binned(rows, self.positions, self.shape, self.bins)
 
     @property
     def strides(self) -> list[int]:
@@ -165,6 +162,18 @@ class Asked(NamedTuple):
     table_starts: np.ndarray  # of each query: its answer by the number of hits
     table: np.ndarray
     weights: np.ndarray
+
+
+def count_binned(
+    rows: np.ndarray,
+    positions: Sequence[int],
+    shape: Sequence[int],
+    bins: Sequence[Sequence[int] | np.ndarray | None],
+) -> np.ndarray:
+    """The dense table of some columns of coded rows, each in its bins if it has any."""
+    if all(of is None for of in bins):
+        return count_cells(rows, positions, shape)
+    return np.bincount(cells_in_bins(rows, positions, shape, bins), minlength=math.prod(shape))
 
 
 def fit_rows(

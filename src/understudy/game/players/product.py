@@ -25,9 +25,10 @@ class ProductModel:
         self._schema, self.columns = schema, columns
 
     def shares(self, batch: QueryClass) -> np.ndarray:
-        table = batch.as_table()
-        if table is not None:
-            columns = [self.columns[p] for p in table.positions]
+        grid = batch.as_grid()
+        if grid is not None:
+            pairs = zip(grid.positions, grid.bins, strict=True)
+            columns = [in_bins(self.columns[p], of) for p, of in pairs]
             return reduce(np.multiply.outer, columns, np.ones(())).ravel()
         rows = self.rows(ROWS_FOR_ANSWERS, np.random.default_rng(0))
         return batch.counts(CodedRows(rows, self._schema.shape)).dense() / len(rows)
@@ -42,6 +43,11 @@ class ProductModel:
                 )
             )
         return codes
+
+
+def in_bins(column: np.ndarray, bins: Sequence[int] | None) -> np.ndarray:
+    """A distribution of codes as one of their bins; as it is, if there are none."""
+    return column if bins is None else np.bincount(bins, column)
 
 
 class Product:

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from understudy.counting.tally import DENSE_CELLS, CodedRows, Counts, count_cells
+from understudy.counting.tally import DENSE_CELLS, CodedRows, Counts
 from understudy.errors import NotSupported
 from understudy.game.fitting.evidence import SUMS_UP_TO, Evidence, plant
 from understudy.game.fitting.histogram import to_distribution
-from understudy.game.fitting.rowfit import TableTarget, Target, fit_rows
+from understudy.game.fitting.rowfit import TableTarget, Target, count_binned, fit_rows
 from understudy.game.loop import Finding, learning
-from understudy.game.players.product import ProductModel
+from understudy.game.players.product import ProductModel, in_bins
 from understudy.privacy import Measurement
-from understudy.queries.base import QueryClass
+from understudy.queries.base import Grid, QueryClass
 from understudy.queries.marginal import Marginal
 from understudy.runtime.watching import NoWatcher, Watcher
 from understudy.schema import Schema
@@ -58,9 +58,10 @@ class RowModel:
         return [self._counts(batch) for batch in batches]
 
     def _counts(self, batch: QueryClass) -> Counts:
-        table = batch.as_table()
-        if table is not None and table.size <= DENSE_CELLS:
-            return Counts(table.size, count_cells(self.codes, table.positions, table.shape))
+        grid = batch.as_grid()
+        if grid is not None and batch.size <= DENSE_CELLS:
+            counts = count_binned(self.codes, grid.positions, grid.shape, grid.bins)
+            return Counts(batch.size, counts)
         return batch.counts(CodedRows(self.codes, self._schema.shape))
 
     def shares(self, batch: QueryClass) -> np.ndarray:
@@ -116,8 +117,8 @@ class RowPlayer:
     ) -> None:
         self._schema, self._n, self._rng = schema, n, rng
         self._sweeps, self._heat, self._watcher = sweeps, heat, watcher or NoWatcher()
-        self._evidence = Evidence(schema.shape, sums_up_to, sooner)
-        self._targets: dict[tuple[int, ...], Target] = {}
+        self._evidence = Evidence(sums_up_to, sooner)
+        self._targets: dict[Grid, Target] = {}
         self._priors = [np.full(size, 1 / size) for size in schema.shape]
         self._count = rows
         self._codes: np.ndarray | None = None
@@ -150,17 +151,19 @@ class RowPlayer:
         """
         fresh = self._evidence.fresh
         # the others have nothing new to fit
-        columns = sorted({c for positions in fresh for c in positions})
-        for position in sorted(p for p in fresh if len(p) == 1):
-            pooled = self._evidence.tables[position]
-            self._priors[position[0]] = to_distribution(pooled.counts, self._n, pooled.sigma)
+        columns = sorted({c for grid in fresh for c in grid.positions})
+        for grid in sorted(fresh, key=_order):
+            if grid.is_whole and len(grid.positions) == 1:
+                pooled = self._evidence.tables[grid]
+                distribution = to_distribution(pooled.counts, self._n, pooled.sigma)
+                self._priors[grid.positions[0]] = distribution
         # a model was proposed before anything was known: start again from the columns as they are
         # now
         if not self._targets:
             self._codes = None
-        for width in sorted({len(p) for p in fresh}):
-            for positions in sorted(p for p in fresh if len(p) == width):
-                self._targets[positions] = self._evidence.targets(positions, self._model(positions))
+        for width in sorted({len(grid.positions) for grid in fresh}):
+            for grid in sorted((g for g in fresh if len(g.positions) == width), key=_order):
+                self._targets[grid] = self._evidence.targets(grid, self._model(grid))
             if width > 1 or self._targets.keys() - fresh:
                 self._fit(columns)
         if self._evidence.wide or self._evidence.single:
@@ -171,21 +174,21 @@ class RowPlayer:
         """How many times the rows will be fitted to the fresh evidence, at least; only those who
         watch want to know.
         """
-        widths = {len(p) for p in self._evidence.fresh}
+        widths = {len(grid.positions) for grid in self._evidence.fresh}
         return (
             max(1, len(widths - {1}))
             + bool(self._evidence.wide or self._evidence.single)
             + (len(self._evidence.wide) > wide)
         )
 
-    def _model(self, positions: tuple[int, ...]) -> np.ndarray:
-        """How many people the model has in each cell of a marginal; of one column, that is its
+    def _model(self, grid: Grid) -> np.ndarray:
+        """How many people the model has in each cell of a table; of one column, that is its
         smoothed self.
         """
-        if len(positions) == 1:
-            return self._priors[positions[0]] * self._n
-        shape = tuple(self._schema.shape[p] for p in positions)
-        return count_cells(self._rows(), positions, shape) * (self._n / self._count)
+        if len(grid.positions) == 1:
+            return in_bins(self._priors[grid.positions[0]], grid.bins[0]) * self._n
+        counts = count_binned(self._rows(), grid.positions, grid.shape, grid.bins)
+        return counts * (self._n / self._count)
 
     def _plant(self, first: int) -> None:
         """Fill the cells of new wide tables, then let everything settle around them."""
@@ -221,6 +224,11 @@ class RowPlayer:
         others = self._evidence.other_targets(self._rows(), self._n / self._count)
         targets = tuple(target.times(finest**2) for target in (*self._targets.values(), *others))
         return Fitted(self._n, targets, self._heat * finest, tuple(self._priors))
+
+
+def _order(grid: Grid) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """The same in every run, which the order of a set is not."""
+    return grid.positions, [of or () for of in grid.bins]
 
 
 def seconds_a_row(tables: Iterable[Marginal]) -> float:
