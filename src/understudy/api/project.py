@@ -94,10 +94,9 @@ def _checked(measurement: Measurement, schema: Schema) -> Measurement:
     batch, sigma = measurement.batch, measurement.sigma
     if not isinstance(batch, QueryClass) or not batch.fits(schema):
         raise ParameterError("A measurement is of queries on another schema than the one given.")
-    table = batch.as_table()
-    named = (
-        "A batch of queries" if table is None else f"The table of {', '.join(table.names(schema))}"
-    )
+    grid = batch.as_grid()
+    names = [] if grid is None else [schema.names[p] for p in grid.positions]
+    named = "A batch of queries" if grid is None else f"The table of {', '.join(names)}"
     try:
         values = np.asarray(measurement.counts, np.float64).ravel()
     except (TypeError, ValueError, OverflowError):
@@ -105,6 +104,8 @@ def _checked(measurement: Measurement, schema: Schema) -> Measurement:
     keys = None if measurement.keys is None else _keys(measurement.keys, batch.size)
     if keys is not None and not isinstance(measurement.threshold, int):
         raise ParameterError("A sparse table needs its threshold, above which cells were kept.")
+    if keys is not None and batch.as_table() is None:
+        raise ParameterError("Only a whole marginal is given by some of its cells.")
     wanted = batch.size if keys is None else len(keys)
     if values.size != wanted or not np.all(np.abs(values) <= LARGEST):
         raise ParameterError(
@@ -142,7 +143,7 @@ def _estimated_rows(measurements: Sequence[Measurement]) -> int:
     totals = [
         (float(m.counts.sum()), 1 / (float(m.sigma) ** 2 * m.batch.size))
         for m in measurements
-        if m.batch.as_table() is not None and m.keys is None
+        if m.batch.as_grid() is not None and m.keys is None
     ]
     if not totals:
         raise ParameterError("people must be given: no whole table says how many there are.")

@@ -376,7 +376,7 @@ def _scatter(release: Release, measured: Tables) -> Scatter | None:
         m for m in release.measurements if isinstance(m, Measurement)
     ]
     noisy += [m for m in measured.values() if isinstance(m, Estimate)]
-    tables = [m for m in noisy if m.batch.as_table() is not None and len(m.batch.columns) >= 2][
+    tables = [m for m in noisy if m.batch.as_grid() is not None and len(m.batch.columns) >= 2][
         :MOST_POINTS
     ]
     if not tables:

@@ -244,7 +244,7 @@ def _noise(release: Release) -> tuple[bool, str]:
         if wanted not in gaussians:
             return False, "a measurement has no matching charge"
         gaussians.remove(wanted)
-        if measurement.batch.as_table() is not None and not _adds_up(release, measurement):
+        if measurement.batch.as_grid() is not None and not _adds_up(release, measurement):
             return False, "a measured table does not add up to the number of rows"
     if not _residuals_are_as_charged(release, neighbours):
         return False, "the residuals are not those that were charged"
