@@ -458,9 +458,10 @@ CALLS: dict[str, Call] = {
         arguments(
             domain=st.dictionaries(
                 st.sampled_from(["a", "é", 1, "", "\ud800"]), st.integers(1, 9), max_size=3
-            )
+            ),
+            ordered=st.lists(st.sampled_from(["a", "é", 1, ""]), max_size=2),
         ),
-        lambda domain: as_schema(us.Schema.from_domain(domain)),
+        lambda domain, ordered=(): as_schema(us.Schema.from_domain(domain, ordered)),
         schema_is_sound,
     ),
     "Schema.load": Call(arguments(path=PATHS), us.Schema.load, nothing_there),

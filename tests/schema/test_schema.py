@@ -376,3 +376,71 @@ def test_one_wrong_piece_anywhere_gives_a_schema_or_a_schema_error(
         assert str(problem).endswith(".")
     else:
         assert Schema.from_dict(schema.to_dict()) == schema
+
+
+def test_a_column_says_whether_its_neighbouring_values_are_alike() -> None:
+    listed = {"constraints": {"enum": ["low", "mid", "high"]}}
+    bounds = {"constraints": {"minimum": 0, "maximum": 9}}
+    days = {"constraints": {"minimum": "2024-01-01", "maximum": "2024-12-31"}}
+    schema = Schema.from_dict(
+        {
+            "fields": [
+                {"name": "city", "type": "string", **listed},
+                {"name": "grade", "type": "string", **listed, "categoriesOrdered": True},
+                {"name": "rank", "type": "string", **listed},
+                {"name": "flat", "type": "string", **listed, "categoriesOrdered": True},
+                {"name": "smoker", "type": "boolean"},
+                {"name": "age", "type": "integer", **bounds},
+                {"name": "zone", "type": "integer", **bounds},
+                {"name": "income", "type": "number", **bounds},
+                {"name": "day", "type": "date", **days},
+            ],
+            "understudy": {
+                "columns": {
+                    "rank": {"ordered": True},
+                    "flat": {"ordered": False},
+                    "age": {"ordered": True, "missing": True},
+                    "zone": {"ordered": False},
+                }
+            },
+        }
+    )
+    assert [c.name for c in schema if c.ordered] == ["grade", "rank", "age", "income", "day"]
+    again = Schema.from_dict(schema.to_dict())
+    assert again == schema and again.digest == schema.digest
+    assert schema.to_dict()["understudy"]["columns"]["zone"]["ordered"] is False
+    # what is so by nature is not written: the digests of earlier schemas stay as they were
+    assert "ordered" not in schema.to_dict()["understudy"]["columns"]["age"]
+    assert not Schema.items(3).columns[0].ordered
+
+
+def test_codes_are_names_unless_they_are_said_to_be_ordered() -> None:
+    schema = Schema.from_domain({"age": 85, "sex": 2}, ordered=["age"])
+    assert [column.ordered for column in schema] == [True, False]
+    assert Schema.from_dict(schema.to_dict()) == schema != Schema.from_domain({"age": 85, "sex": 2})
+    assert not any(column.ordered for column in Schema.from_dict({"age": 85, "sex": 2}))
+
+
+@pytest.mark.parametrize("ordered", ["age", 5, None, ["agee"], [7], [["age"]], {"ag": 1}])
+def test_ordered_columns_of_a_domain_are_names_that_it_has(ordered: Any) -> None:
+    with pytest.raises(SchemaError, match="ordered"):
+        Schema.from_domain({"age": 85, "sex": 2}, ordered=ordered)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [("boolean", True), ("string", 1), ("integer", "yes"), ("date", None)]
+)
+def test_ordered_is_true_or_false_and_of_columns_with_an_order(kind: str, value: Any) -> None:
+    field = {
+        "boolean": {},
+        "string": {"constraints": {"enum": ["a", "b"]}},
+        "integer": {"constraints": {"minimum": 0, "maximum": 9}},
+        "date": {"constraints": {"minimum": "2024-01-01", "maximum": "2024-12-31"}},
+    }[kind]
+    with pytest.raises(SchemaError, match=r"'x'.*ordered"):
+        Schema.from_dict(
+            {
+                "fields": [{"name": "x", "type": kind, **field}],
+                "understudy": {"columns": {"x": {"ordered": value}}},
+            }
+        )

@@ -58,6 +58,13 @@ class Column(ABC):
     def values(self) -> int:
         """How many ordinary codes there are, OTHER and MISSING not counted."""
 
+    @property
+    def ordered(self) -> bool:
+        """Whether neighbouring values are alike by nature. The order is that of the ordinary codes
+        ``0 .. values-1``; OTHER and MISSING have no place in it.
+        """
+        return False
+
     @abstractmethod
     def _codes(self, cells: c.Cells) -> np.ndarray:
         """Code of each cell that has one, -1 where the cell is unreadable; MISSING is done
@@ -314,9 +321,12 @@ class Binned(Column):
     """What integers, reals and moments share: an axis cut into bins ``[edge_i, edge_i+1)``."""
 
     edges: tuple[float, ...] = field(repr=False)
+    ordered: bool = True  # numbers may be mere codes of something
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.ordered, bool):
+            raise SchemaError(f"Column {self.name!r} needs ordered to be true or false.")
         if not isinstance(self.edges, tuple) or not all(
             isinstance(e, (int, float)) and abs(e) <= LARGEST_NUMBER + 1 for e in self.edges
         ):

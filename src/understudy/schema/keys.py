@@ -45,7 +45,8 @@ OTHERWISE_READ = {
     },
     "constraints": {"exclusiveMinimum", "exclusiveMaximum"},
 }
-SETTINGS = ("bins", "cuts", "missing", "other", "resolution")  # of a column, in our own block
+# of a column, in the understudy block
+SETTINGS = ("bins", "cuts", "missing", "ordered", "other", "resolution")
 TYPES = ("string", "any", "boolean", "integer", "number", "year", "date", "datetime")
 # What follows from a key that is not read, by the types of the fields that it matters for.
 AS_WORDS = (

@@ -53,9 +53,10 @@ from understudy.schema.keys import LISTED, SETTINGS, check_keys, meant
 
 # The settings that a type takes besides missing and other.
 TAKEN: dict[str, set[str]] = {
-    **{kind: set() for kind in ("categorical", "boolean")},
-    **{kind: {"bins", "cuts"} for kind in ("integer", "number", "year")},
-    **{kind: {"bins", "resolution"} for kind in ("date", "datetime")},
+    "boolean": set(),
+    "categorical": {"ordered"},
+    **{kind: {"bins", "cuts", "ordered"} for kind in ("integer", "number", "year")},
+    **{kind: {"bins", "ordered", "resolution"} for kind in ("date", "datetime")},
 }
 MOST_DIGITS = 60  # nobody reads more
 MOST_NAMED = 40  # columns in a message
@@ -273,10 +274,17 @@ class Schema:
         return cls(ItemColumns.of(items, row=row, item=item, density=density), title, description)
 
     @classmethod
-    def from_domain(cls, domain: Mapping[str, int]) -> Schema:
-        """A schema for integer-coded tables, each column holding codes ``0 .. size-1``."""
+    def from_domain(cls, domain: Mapping[str, int], ordered: Iterable[str] = ()) -> Schema:
+        """A schema for integer-coded tables, each column holding codes ``0 .. size-1``.
+
+        Args:
+            domain: how many codes each column has.
+            ordered: the columns of which neighbouring codes are alike, such as ages; codes of the
+                others are names.
+        """
         if not isinstance(domain, Mapping):
             raise SchemaError("A domain is a mapping from columns to their numbers of codes.")
+        alike = _listed(ordered, domain)
         for name, size in domain.items():
             if (
                 isinstance(size, bool)
@@ -288,7 +296,12 @@ class Schema:
                 )
         return cls(
             tuple(
-                Number(name=str(name), integer=True, edges=tuple(map(float, range(int(size) + 1))))
+                Number(
+                    name=str(name),
+                    integer=True,
+                    edges=tuple(map(float, range(int(size) + 1))),
+                    ordered=name in alike,
+                )
                 for name, size in domain.items()
             )
         )
@@ -316,6 +329,20 @@ class Schema:
     def save(self, path: str | Path) -> None:
         """Write the schema as YAML or JSON, by the file's ending."""
         write_mapping(path, self.to_dict())
+
+
+def _listed(ordered: Any, domain: Mapping[str, int]) -> set[str]:
+    """The columns that are said to be ordered, all of which there are."""
+    if isinstance(ordered, str) or not isinstance(ordered, Iterable):
+        raise SchemaError("The ordered columns of a domain are a list of names.")
+    names, known = list(ordered), list(domain)
+    strangers = [name for name in names if name not in known]
+    if strangers:
+        raise SchemaError(
+            f"The column {shown(strangers[0])}{meant(strangers[0], map(str, domain))} is said to be"
+            " ordered and is not in the domain."
+        )
+    return set(names)
 
 
 # ---------------------------------------------------------------------- reading the file form
@@ -378,7 +405,7 @@ def _column(
             f"Column {name!r} has the unknown setting {str(unknown)!r}{asked}; known are"
             f" {', '.join(SETTINGS)}."
         )
-    for flag in ("missing", "other"):
+    for flag in ("missing", "other", "ordered"):
         if not isinstance(settings.get(flag, False), bool):
             raise SchemaError(
                 f"Column {name!r} has a {flag} setting that is neither true nor false."
@@ -413,12 +440,13 @@ def _column(
         numeric = kind in ("integer", "year") and all(str(int(text)) == text for text in categories)
         return Categorical(
             categories=categories,
-            ordered=bool(field.get("categoriesOrdered", False)),
+            ordered=settings.get("ordered", bool(field.get("categoriesOrdered", False))),
             numeric=numeric,
             **common,
         )
     if kind == "boolean":
         return Boolean(**common)
+    common["ordered"] = settings.get("ordered", True)
     if kind in ("integer", "number", "year"):
         if not _is_number(low) or not _is_number(high):
             raise SchemaError(
@@ -525,6 +553,8 @@ def _to_binned_field(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     low, high = column.edges[0], column.edges[-1]
     bounds: dict[str, Any]
+    if not column.ordered:
+        block["ordered"] = False
     if isinstance(column, Number):
         kind = "integer" if column.integer else "number"
         bounds = (
