@@ -17,6 +17,7 @@ from typing import Any
 
 from bench.grid import Line, Point
 
+ROOT = Path(__file__).resolve().parents[1]
 GIGABYTE = 1024**2  # in kilobytes, which is how the system counts
 # Idle threads of BLAS spin, and would be charged as CPU seconds on a busy machine.
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
@@ -123,7 +124,8 @@ def in_a_child(suite: str, point: Point, folder: Path, sources: Path | None = No
     answer.unlink(missing_ok=True)
     job = {"suite": suite, "point": {**point.plain, "limit": point.limit}, "found": str(answer)}
     asked.write_text(json.dumps(job | {"sources": str(sources) if sources else None}))
-    paths = filter(None, [str(sources or ""), os.environ.get("PYTHONPATH")])
+    # the bench itself, too: it may have been started from another folder
+    paths = filter(None, [str(sources or ""), str(ROOT), os.environ.get("PYTHONPATH")])
     start = time.monotonic()
     code, usage = clocked(
         [sys.executable, "-m", "bench.child", str(asked)],

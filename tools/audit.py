@@ -23,6 +23,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from bench.results import commit
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "audit.md"  # the only file that it writes
 # What we hold ourselves to: test, bar.
@@ -181,9 +183,9 @@ def page(
         "# The audit",
         "",
         f"Written by `make audit` on {datetime.now(UTC):%Y-%m-%d}: understudy"
-        f" {version('understudy')}, Python {sys.version.split()[0]}, {os.cpu_count()} cores,"
-        f" {minutes:.0f} minutes in all. {tests.ran:,} tests ran, {len(tests.failed)} of them"
-        " failed. "
+        f" {version('understudy')} at commit {commit() or 'unknown'}, Python"
+        f" {sys.version.split()[0]}, {os.cpu_count()} cores, {minutes:.0f} minutes in all."
+        f" {tests.ran:,} tests ran, {len(tests.failed)} of them failed. "
         + ("Every row is met." if complete else "Not every row is met.")
         + (
             f" {earlier} of its steps were run by themselves and kept (`--keep`)."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from bench.results import commit
 from tools.audit import BATTERY, page, read_tests
 
 RECORD = """<?xml version="1.0"?><testsuites><testsuite>
@@ -54,6 +55,7 @@ def test_notes_of_the_same_row_add_up(tmp_path: Path) -> None:
     assert all(f"| {row} |" in text for row in BATTERY) and line(text, "power loss").endswith(
         "| 0 | 0 | not run |"
     )
+    assert f"at commit {commit() or 'unknown'}, Python" in text
     assert "Not every row is met." in text and "There is no web page" in line(text, "web page")
 
 

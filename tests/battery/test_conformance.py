@@ -192,6 +192,26 @@ def test_a_bad_mechanism_fails(kind: type[us.Mechanism], what: str) -> None:
         check_mechanism(kind)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Mistaken(Independent):
+    """Its author has made a mistake."""
+
+    name: ClassVar[str] = "mistaken"
+
+    def play(self, decision: Any, meter: Any, rng: Any, watcher: Any) -> Played:
+        raise ZeroDivisionError("the author's own")
+
+
+def test_the_kit_shows_an_author_his_own_error() -> None:
+    with pytest.raises(ZeroDivisionError, match="the author's own"):
+        check_mechanism(Mistaken)
+    with pytest.raises(us.ReleaseFailed) as told:
+        us.release(
+            small_table(), schema=SMALL, epsilon=1, mechanism=Mistaken(), ledger=ProcessLedger()
+        )
+    assert "author" not in str(told.value)
+
+
 class Understated(Marginal):
     kind: ClassVar[str] = "understated"
 

@@ -97,7 +97,8 @@ def released(schema: us.Schema, cells: list[Any], **how: Any) -> us.Release:
 @pytest.mark.parametrize("trap", TRAPS)
 def test_each_trap_is_remarked_on(trap: str, neighbours: str) -> None:
     schema, cells, about, share, advice = TRAPS[trap]
-    found = released(schema, cells, neighbours=neighbours).remarks
+    # at epsilon 1 noise hides the small group of one trap in one release of thirteen
+    found = released(schema, cells, neighbours=neighbours, epsilon=4).remarks
     (remark,) = [remark for remark in found if remark.about == about]
     assert remark.column == "x" and remark.sentence.startswith("x: ") and advice in remark.advice
     assert remark.share == pytest.approx(share, abs=0.02)

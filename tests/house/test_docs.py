@@ -26,7 +26,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 # pages with a test of their own below, and generated ones
-APART = {"add-a-mechanism.md", "queries.md", "workloads.md", "audit.md", "licences.md"}
+APART = {
+    *("add-a-mechanism.md", "add-a-query-class.md", "add-a-source.md", "queries.md"),
+    *("audit.md", "licences.md"),
+}
 PAGES = [
     "README.md",
     *(
@@ -101,10 +104,18 @@ def test_a_page_runs_and_prints_what_it_shows(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Blocks run in order, as a reader would; a block of text is what the one before it printed."""
     monkeypatch.chdir(tmp_path)
     people(tmp_path)
-    namespace: dict[str, Any] = {}
+    run(page, tmp_path, capsys)
+    for folder in tmp_path.glob("*/manifest.json"):
+        assert unsound(folder.parent) == []
+
+
+def run(page: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What a page's blocks leave behind. They run in order, as a reader would; a block of text is
+    what the one before it printed.
+    """
+    namespace: dict[str, Any] = {"__name__": "page"}
     said = ""
     for kind, code in in_order(page):
         if kind == "python":
@@ -112,7 +123,10 @@ def test_a_page_runs_and_prints_what_it_shows(
             exec(compile(code, page, "exec", dont_inherit=True), namespace)
             said = capsys.readouterr().out
             told = re.findall(r"print\(.*\)  # (.*)", code)  # a comment that says what is printed
-            assert all(line in said for line in told if re.match(r"[\d(\[]", line)), (told, said)
+            assert all(line in said for line in told if re.match(r"[\d(\[]|True$|False$", line)), (
+                told,
+                said,
+            )
         elif kind == "sh":
             lines = lines_of(code)
             if "make demo" in lines:
@@ -123,32 +137,29 @@ def test_a_page_runs_and_prints_what_it_shows(
             shown = {masked(line) for line in code.splitlines()} - {"..."}
             assert shown <= printed, (shown - printed, said)
         elif kind == "yaml" and {"fields", "items"} & set(yaml.safe_load(code)):
-            (tmp_path / "page.yaml").write_text(code)
-            assert us.Schema.load(tmp_path / "page.yaml").shape
-    for folder in tmp_path.glob("*/manifest.json"):
-        assert unsound(folder.parent) == []
-
-
-def test_the_skeleton_of_a_mechanism_runs() -> None:
-    namespace: dict[str, Any] = {"__name__": "skeleton"}
-    for block in blocks("docs/add-a-mechanism.md", "python"):
-        exec(compile(block, "docs/add-a-mechanism.md", "exec", dont_inherit=True), namespace)
-    assert issubclass(namespace["MeasureEverything"], us.Mechanism)
+            (folder / "page.yaml").write_text(code)
+            assert us.Schema.load(folder / "page.yaml").shape
+    return namespace
 
 
 @pytest.mark.parametrize(
     ("page", "kind", "base"),
     [
+        ("docs/add-a-mechanism.md", "MeasureEverything", us.Mechanism),
         ("docs/add-a-query-class.md", "EvenSums", QueryClass),
         ("docs/add-a-source.md", "ArrowFileSource", Source),
     ],
 )
-def test_the_skeletons_of_a_query_class_and_of_a_source_run(
-    page: str, kind: str, base: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_skeletons_of_the_pages_for_authors_run(
+    page: str,
+    kind: str,
+    base: type,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    namespace: dict[str, Any] = {"__name__": "skeleton"}
-    for block in blocks(page, "python"):
-        exec(compile(block, page, "exec", dont_inherit=True), namespace)
+    monkeypatch.chdir(tmp_path)
+    namespace = run(page, tmp_path, capsys)
     assert issubclass(namespace[kind], base)
     if base is QueryClass:  # as if it were announced: named in a text and in a file, and released
         for reader in ("queries.workload", "privacy.trusted"):
@@ -183,10 +194,7 @@ class Announced:
         return self._kind
 
 
-def test_the_page_on_workloads_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for block in blocks("docs/workloads.md", "python"):
-        exec(compile(block, "docs/workloads.md", "exec", dont_inherit=True), {})
-    assert capsys.readouterr().out == "22\n"
+def test_the_file_on_the_page_on_workloads_is_read(tmp_path: Path) -> None:
     fields: list[dict[str, Any]] = [
         {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
         {"name": "smoker", "type": "boolean"},
@@ -204,12 +212,10 @@ def test_the_page_on_workloads_runs(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_the_page_on_query_classes_runs_and_its_answers_are_near(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, Any] = {}
-    for block in blocks("docs/queries.md", "python"):
-        exec(compile(block, "docs/queries.md", "exec", dont_inherit=True), namespace)
+    namespace = run("docs/queries.md", tmp_path, capsys)
     people, single = namespace["people"], namespace["single"]
     literals = np.column_stack([people[:, 0] == 9, people[:, 1] == 0, people[:, 2] == 1])
     held = literals.sum(axis=1)

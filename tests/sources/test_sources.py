@@ -12,9 +12,9 @@ import itertools
 import json
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import duckdb
 import narwhals as nw
@@ -27,6 +27,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+import understudy as us
 from support.fuzzing import chain_of
 from support.tables import ANY_CELL, PEOPLE, kept_in_duckdb, people, rows_of
 from understudy.counting import tally
@@ -44,6 +45,7 @@ from understudy.schema.cells import read_objects
 from understudy.sources import open_source
 from understudy.sources.delimited import cut
 from understudy.sources.duckdb import DuckDBSource
+from understudy.sources.files import FileSource
 from understudy.sources.memory import MemorySource
 
 Rows = list[list[Any]]
@@ -832,3 +834,43 @@ def test_a_csv_file_in_another_encoding_is_called_that(encoding: str, tmp_path: 
     with pytest.raises(SourceError, match="is not UTF-8") as caught:
         open_source(tmp_path / "t.csv", Schema.from_domain({"age": 99, "zip": 10}))
     assert "x00" not in str(caught.value)
+
+
+class JsonLines(FileSource):
+    """A source that somebody adds, whose files end as ledgers do."""
+
+    endings: ClassVar[tuple[str, ...]] = (".jsonl",)
+    reads: ClassVar[str] = ".jsonl files"
+
+    @classmethod
+    def holding(cls, table: pa.Table, schema: Schema, folder: Path) -> JsonLines:
+        lines = map(json.dumps, table.to_pylist())
+        (folder / "t.jsonl").write_text("".join(f"{line}\n" for line in lines))
+        return cls(folder / "t.jsonl", schema)
+
+    def _header(self, file: str) -> list[str]:
+        return list(json.loads(Path(file).read_text().splitlines()[0]))
+
+    def _batches(self, file: str, places: list[int]) -> Iterator[list[pa.Array]]:
+        rows = [list(json.loads(line).values()) for line in Path(file).read_text().splitlines()]
+        yield [pa.array([row[at] for row in rows]) for at in places] or [pa.nulls(len(rows))]
+
+
+def test_a_ledger_is_no_table_though_a_source_reads_files_that_end_like_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = Schema.from_domain({"a": 3, "b": 2})
+    rows = np.random.default_rng(0).integers(0, (3, 2), (200, 2))
+    JsonLines.holding(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), schema, tmp_path)
+    monkeypatch.setattr("understudy.sources.source_kinds", lambda: (JsonLines,))
+    every = str(tmp_path / "*.jsonl")
+    for _ in range(2):  # from the second release on, there is a ledger in the folder
+        us.release(every, schema=schema, epsilon=1, workload="1-way")
+    ledger = tmp_path / "understudy.ledger.jsonl"
+    assert ledger.exists()
+    assert open_source(every, schema).files == (str(tmp_path / "t.jsonl"),)  # type: ignore[attr-defined]
+    for named in (ledger, str(tmp_path / "under*.jsonl")):
+        with pytest.raises(SourceError) as refused:
+            open_source(named, schema)
+        words = "is a ledger" if named is ledger else "There is no file"
+        assert words in str(refused.value)

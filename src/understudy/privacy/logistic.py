@@ -369,9 +369,7 @@ def places(batches: Sequence[Marginal], columns: Sequence[int]) -> tuple[np.ndar
     at = {c: i for i, c in enumerate(columns)}
     sizes = [math.prod(batch.shape) for batch in batches]
     widths = [len(batch.positions) for batch in batches]
-    strides = [
-        math.prod(batch.shape[i + 1 :]) for batch in batches for i in range(len(batch.shape))
-    ]
+    strides = [math.prod(one.shape[i + 1 :]) for one in batches for i in range(len(one.shape))]
     return (
         np.cumsum([0, *sizes[:-1]]).astype(np.int64),
         np.cumsum([0, *widths]).astype(np.int64),

@@ -13,6 +13,7 @@ from understudy.errors import ParameterError, UnderstudyError
 
 OURS = "understudy"  # the folder's name, below the one that the system has for such
 STATE = "UNDERSTUDY_STATE"  # an environment variable: the folder for what belongs to a user
+LEDGER = ".ledger.jsonl"  # how the name of a ledger ends that lies beside its table
 LONGEST = 4096  # bytes, of Linux
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.errors import SourceError
+from understudy.runtime.paths import LEDGER
 from understudy.schema import Schema
 from understudy.schema.cells import Cells, read_cells
 from understudy.sources.base import CellSource, Source
@@ -44,6 +45,10 @@ class FileSource(CellSource):
         self._files = expand(path)
         if not all(file.lower().endswith(self.endings) for file in self._files):
             raise SourceError(f"{str(path)!r} is not of the kind {' or '.join(self.endings)}.")
+        if any(file.endswith(LEDGER) for file in self._files):
+            raise SourceError(
+                f"{str(path)!r} is a ledger: it remembers what was spent on a table. Give the table."
+            )
         self._places = [os.path.realpath(file) for file in self._files]
         self._headers = [self._header(file) for file in self._files]
         if any(sorted(header) != sorted(self._headers[0]) for header in self._headers):

@@ -7,13 +7,14 @@ import os
 from pathlib import Path
 
 from understudy.errors import SourceError
+from understudy.runtime.paths import LEDGER
 
 
 def expand(path: str | Path) -> list[str]:
-    """The files that a path or glob names."""
+    """The files that a path or glob names; of what a glob finds, ledgers are no tables."""
     text = str(path)
     files = (
-        sorted(glob.glob(text, recursive=True))
+        sorted(file for file in glob.glob(text, recursive=True) if not file.endswith(LEDGER))
         if glob.has_magic(text) and not os.path.exists(text)
         else [text]
     )

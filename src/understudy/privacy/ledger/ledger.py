@@ -22,8 +22,9 @@ from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import Cost, cost_of, total_cost
 from understudy.privacy.accounting.budget import MOST_RHO, Budget, epsilon_for, exact, most_epsilon
 from understudy.privacy.ledger.chain import Chain, Record, locked
-from understudy.privacy.ledger.registry import ENDING, FileId, learn_beside
+from understudy.privacy.ledger.registry import FileId, learn_beside
 from understudy.queries.base import Neighbours
+from understudy.runtime.paths import LEDGER
 
 TORN = (
     "an unfinished record was set aside: a writer died before its charge was granted, "
@@ -161,10 +162,10 @@ class FileLedger:
         text = str(data)
         if os.path.exists(text):
             whole = Path(text).resolve()
-            return cls(whole.with_name(whole.name + ENDING))
+            return cls(whole.with_name(whole.name + LEDGER))
         fixed = text[: min((text.find(c) for c in "*?[" if c in text), default=len(text))]
         folder = fixed[: max(fixed.rfind("/"), fixed.rfind(os.sep)) + 1] or "."
-        return cls(Path(os.path.realpath(folder)) / f"understudy{ENDING}")
+        return cls(Path(os.path.realpath(folder)) / f"understudy{LEDGER}")
 
     @property
     def where(self) -> str:

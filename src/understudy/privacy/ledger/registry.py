@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.privacy.ledger.locking import lock, sync, sync_folder
-from understudy.runtime.paths import STATE, state_folder
+from understudy.runtime.paths import LEDGER, STATE, state_folder
 
 Say = Callable[[str], None]
 UNPROTECTED = (
@@ -132,8 +132,8 @@ def learn_beside(ledger: Path) -> None:
     cannot be kept.
     """
     with contextlib.suppress(OSError):
-        if ledger.name.endswith(ENDING):
-            file = FileId.of(str(ledger)[: -len(ENDING)])
+        if ledger.name.endswith(LEDGER):
+            file = FileId.of(str(ledger)[: -len(LEDGER)])
             with opened(_in_silence) as registry:
                 registry.learn(Entry(file, os.path.realpath(ledger)))
                 registry.save(_in_silence)
@@ -203,8 +203,6 @@ def _replace(path: Path, text: str) -> None:
 
 # ---------------------------------------------------------------------- what a folder says by itself
 
-ENDING = ".ledger.jsonl"
-
 
 def entries_in(folder: str) -> list[Entry]:
     """What the ledgers of a folder say about files, for a registry that was lost or is somebody
@@ -214,10 +212,10 @@ def entries_in(folder: str) -> list[Entry]:
     """
     entries: list[Entry] = []
     with contextlib.suppress(OSError):
-        for ledger in sorted(Path(folder).glob(f"*{ENDING}")):
+        for ledger in sorted(Path(folder).glob(f"*{LEDGER}")):
             with contextlib.suppress(OSError):
                 # beside its file, which may have more names
-                entries.append(Entry(FileId.of(str(ledger)[: -len(ENDING)]), str(ledger)))
+                entries.append(Entry(FileId.of(str(ledger)[: -len(LEDGER)]), str(ledger)))
             with contextlib.suppress(OSError):
                 if stat.S_ISREG(ledger.stat().st_mode):
                     entries.extend(Entry(file, str(ledger)) for file in _files(ledger.read_bytes()))

@@ -167,9 +167,7 @@ def joint_l2(
     )
     if neighbours is Neighbours.ADD_REMOVE_ONE:
         return sum(weights) / scale
-    sizes = {
-        p: size for batch in batches for p, size in zip(batch.positions, batch.shape, strict=True)
-    }
+    sizes = {p: size for one in batches for p, size in zip(one.positions, one.shape, strict=True)}
     whole: defaultdict[tuple[int, ...], int] = defaultdict(int)
     for batch, weight in zip(batches, weights, strict=True):
         if batch.positions:
