@@ -179,8 +179,8 @@ MUTANTS = [
     mutant(
         "many draws for the price of one",
         SELECT,
-        ('ev.ExponentialDraws(what=f"select {draws} of {candidates:,}", log_weight_shift=shift, draws=draws)',
-         'ev.ExponentialDraws(what=f"select {draws} of {candidates:,}", log_weight_shift=shift, draws=1)'),
+        ('ev.ExponentialDraws(what=what, log_weight_shift=shift, draws=draws)',
+         'ev.ExponentialDraws(what=what, log_weight_shift=shift, draws=1)'),
         tests="privacy/test_meter.py",
     ),
     mutant(
@@ -298,7 +298,7 @@ MUTANTS = [
     mutant(
         "a release that reserves nothing",
         SESSION,
-        ("charge = ledger.reserve(promise.label, reserved(play, certify), relation)", "charge = 0"),
+        ("self.charge = self.ledger.reserve(self.promise.label, events, self.neighbours)", "self.charge = 0"),
         tests="api/test_session.py",
     ),
     mutant(
@@ -328,7 +328,7 @@ MUTANTS = [
     mutant(
         "a release that failed gives its budget back",
         SESSION,
-        ("        ledger.note(how, charge)\n", "        ledger.path.unlink() if 'early' in how else ledger.note(how, charge)\n"),
+        ("                self.ledger.note(how, self.charge)\n", "                self.ledger.path.unlink() if 'early' in how else self.ledger.note(how, self.charge)\n"),
         tests="api/test_release.py battery/test_faults.py",
     ),
     mutant(
@@ -432,9 +432,9 @@ MUTANTS = [
     mutant(
         "a mechanism that stops when the exact error is small",
         "game/players/measuring.py",
-        ("        return self._meter.ask(Measure(batches=[self._batches[index]], rho=self._measure))",
-         "        if self._meter._look([self._batches[index]])[0].values.max() < 5:\n            return []\n"
-         "        return self._meter.ask(Measure(batches=[self._batches[index]], rho=self._measure))"),
+        ("        return self._meter.ask(Measure(batches=worst, rho=self._measure))",
+         "        if self._meter._look(worst)[0].values.max() < 5:\n            return []\n"
+         "        return self._meter.ask(Measure(batches=worst, rho=self._measure))"),
         tests="battery/test_conformance.py::test_nobody_goes_around_the_meter",
     ),
     mutant(
@@ -530,7 +530,7 @@ MUTANTS = [
     mutant(
         "a reservation under another relation than the release's",
         SESSION,
-        ("reserved(play, certify), relation)", "reserved(play, certify), Neighbours.REPLACE_ONE)"),
+        ("self.promise.label, events, self.neighbours)", "self.promise.label, events, Neighbours.REPLACE_ONE)"),
         tests="api/test_session.py::test_what_is_reserved_covers_every_part_of_the_allowance",
     ),
     mutant(
@@ -774,8 +774,38 @@ MUTANTS = [
     mutant(
         "columns of a marginal that may change after it was priced",
         METER,
-        ("            return Marginal(batch.positions, batch.shape)\n", "            return batch\n"),
+        ("return self._fitting(Marginal(batch.positions, batch.shape))", "return self._fitting(batch)"),
         tests="privacy/test_closed_room.py",
+    ),
+    mutant(
+        "an answer that hands out the room's own copy of a batch",
+        "privacy/verbs/base.py",
+        ("r if type(r.batch) is Marginal else Read(one, r.size)", "r"),
+        tests="privacy/test_closed_room.py",
+    ),
+    mutant(
+        "columns that the table does not have are looked for behind it",
+        METER,
+        ("not all(0 <= column < len(shape) for column in batch.columns) or", "False or"),
+        tests="privacy/test_closed_room.py",
+    ),
+    mutant(
+        "a score that is believed to be one",
+        SELECT_MARGINAL,
+        ("next((one for one in MarginalScore if one is self.score), None)", "self.score if isinstance(self.score, MarginalScore) else None"),
+        tests="privacy/test_closed_room.py",
+    ),
+    mutant(
+        "an allowance in numbers of somebody's own kind",
+        SESSION,
+        ("relation, _plain(play), certify)", "relation, play, certify)"),
+        tests="api/test_session.py",
+    ),
+    mutant(
+        "a frame that holds what a failure came from",
+        SESSION,
+        ("        del problem, trace  # a traceback leads to this frame\n", ""),
+        tests="api/test_session.py",
     ),
     mutant(
         "a batch that is taken as it is, with whatever hangs on it",

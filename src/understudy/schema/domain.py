@@ -21,6 +21,11 @@ class Values(Protocol):
         """How many of them are values, and not "missing" or "other"."""
         ...
 
+    @property
+    def ordered(self) -> bool:
+        """Whether neighbouring values are alike: a number, a date, a scale."""
+        ...
+
     def label(self, code: int) -> str:
         """What a code is called."""
         ...
