@@ -202,7 +202,12 @@ def perturbed(case: Case, rows: Labelled, epsilon: str, work: float) -> tuple[Ru
     assert case.noise is not None
     start = cpu_seconds()
     noisy = Perturbation(
-        of=case.of, on=NoiseOn(case.noise), weight=WEIGHT, gap=0, top=1, epsilon=Fraction(epsilon)
+        rules=case.of,
+        on=NoiseOn(case.noise),
+        weight=WEIGHT,
+        gap=0,
+        top=1,
+        epsilon=Fraction(epsilon),
     )
     rule = solve(noisy, rows.points((1, 1), WEIGHT), Cpsat(work=work), Noise())
     return rule, cpu_seconds() - start

@@ -92,7 +92,7 @@ MUTANTS = [
     mutant(
         "a certificate without noise",
         CERTIFY,
-        ("noisy = int(found.max()) + int(noise.gaussian(1, sigma)[0])", "noisy = int(found.max())"),
+        ("noisy = int(errors.max()) + int(noise.gaussian(1, sigma)[0])", "noisy = int(errors.max())"),
         tests="privacy/test_meter.py battery/test_audit.py",
     ),
     mutant(
@@ -179,8 +179,8 @@ MUTANTS = [
     mutant(
         "many draws for the price of one",
         SELECT,
-        ('ev.ExponentialDraws(what=f"select {draws} of {candidates:,}", log_weight_shift=shift, draws=draws)',
-         'ev.ExponentialDraws(what=f"select {draws} of {candidates:,}", log_weight_shift=shift, draws=1)'),
+        ('ev.ExponentialDraws(what=what, log_weight_shift=shift, draws=draws)',
+         'ev.ExponentialDraws(what=what, log_weight_shift=shift, draws=1)'),
         tests="privacy/test_meter.py",
     ),
     mutant(
@@ -340,7 +340,7 @@ MUTANTS = [
     mutant(
         "a charge that is granted without being read back",
         CHAIN,
-        ("        if found != self._data:\n", "        if False:\n"),
+        ("        if content != self._data:\n", "        if False:\n"),
         tests="privacy/test_ledger.py::test_a_record_that_is_not_where_it_was_put_grants_nothing",
     ),
     mutant(
@@ -365,8 +365,8 @@ MUTANTS = [
     mutant(
         "the exact number of rows under add-remove-one",
         METER,
-        ("self._rows, self._rows_sigma = max(1, int(found.counts[0])), found.sigma",
-         "self._rows, self._rows_sigma = max(1, int(self._exact[priced.reads[0].batch].values[0])), found.sigma"),
+        ("self._rows, self._rows_sigma = max(1, int(answer.counts[0])), answer.sigma",
+         "self._rows, self._rows_sigma = max(1, int(self._exact[priced.reads[0].batch].values[0])), answer.sigma"),
         tests="privacy/test_meter.py",
     ),
     mutant(
@@ -506,7 +506,7 @@ MUTANTS = [
     mutant(
         "every run of a block at the whole epsilon",
         BLOCKS,
-        ("perturbation(task, of, plan.run_epsilon,", "perturbation(task, of, plan.epsilon,"),
+        ("perturbation(task, rules, plan.run_epsilon,", "perturbation(task, rules, plan.epsilon,"),
         tests="privacy/test_argmin.py::test_blocks_are_charged_for_the_plan_and_run_at_what_it_says",
     ),
     mutant(
@@ -560,8 +560,8 @@ MUTANTS = [
     mutant(
         "a threshold that depends on how many cells are occupied",
         MEASURE,
-        ("threshold = threshold_for(counts.cells, sigma, kept)",
-         "threshold = threshold_for(counts.cells - int(np.count_nonzero(counts.values)), sigma, kept)"),
+        ("threshold = threshold_for(counts.cells, sigma, most)",
+         "threshold = threshold_for(counts.cells - int(np.count_nonzero(counts.values)), sigma, most)"),
         tests="privacy/test_wide.py::test_the_threshold_is_the_same_however_many_cells_are_occupied",
     ),
     mutant(
@@ -602,13 +602,13 @@ MUTANTS = [
     mutant(
         "a certificate that skips the last batch",
         CERTIFY,
-        ("noisy = int(found.max()) + int", "noisy = int(found[: max(1, len(found) - 1)].max()) + int"),
+        ("noisy = int(errors.max()) + int", "noisy = int(errors[: max(1, len(errors) - 1)].max()) + int"),
         tests="privacy/test_meter.py::test_a_certificate_covers_every_batch_wherever_the_worst_is",
     ),
     mutant(
         "kept queries charged for one record less than there are",
         RESAMPLE,
-        ("rows=rows, records=records, of=candidates,", "rows=rows, records=max(1, records - 1), of=candidates,"),
+        ("rows=rows, records=records, candidates=candidates,", "rows=rows, records=max(1, records - 1), candidates=candidates,"),
         tests="privacy/test_resampling.py::test_where_nothing_is_kept_the_exact_law_meets_the_charge_for_so_many_records",
     ),
     mutant(
@@ -645,7 +645,7 @@ MUTANTS = [
     mutant(
         "the noise of n left out of the certificate",
         METER,
-        ("max(1, int(found.counts[0])), found.sigma", "max(1, int(found.counts[0])), Fraction(0)"),
+        ("max(1, int(answer.counts[0])), answer.sigma", "max(1, int(answer.counts[0])), Fraction(0)"),
         tests="privacy/test_meter.py::test_n_is_private_under_add_remove",
     ),
     mutant(
@@ -705,7 +705,7 @@ MUTANTS = [
     mutant(
         "one coin for all slots",
         RESAMPLE,
-        ("            kept.append(noise.bernoulli_exp(", "            kept.append(kept[0] if kept else noise.bernoulli_exp("),
+        ("            coins.append(noise.bernoulli_exp(", "            coins.append(coins[0] if coins else noise.bernoulli_exp("),
         tests="privacy/test_resampling.py::test_slots_are_kept_or_replaced_each_by_itself",
     ),
     mutant(
@@ -768,19 +768,19 @@ MUTANTS = [
     mutant(
         "what is let in is not copied",
         "privacy/trusted.py",
-        ("    given = {one.name: getattr(thing, one.name) for one in fields(kind)}\n", "    return thing\n    given = {one.name: getattr(thing, one.name) for one in fields(kind)}\n"),
+        ("    values = {one.name: getattr(thing, one.name) for one in fields(kind)}\n", "    return thing\n    values = {one.name: getattr(thing, one.name) for one in fields(kind)}\n"),
         tests="privacy/test_closed_room.py",
     ),
     mutant(
         "columns of a marginal that may change after it was priced",
         METER,
-        ("            return Marginal(batch.positions, batch.shape)\n", "            return batch\n"),
+        ("            return self._fitting(Marginal(batch.positions, batch.shape))\n", "            return batch\n"),
         tests="privacy/test_closed_room.py",
     ),
     mutant(
         "a batch that is taken as it is, with whatever hangs on it",
         "privacy/trusted.py",
-        ("made: QueryClass = _rebuilt(batch)", "made: QueryClass = batch"),
+        ("copy: QueryClass = _rebuilt(batch)", "copy: QueryClass = batch"),
         tests="privacy/test_closed_room.py",
     ),
     mutant(
@@ -804,7 +804,7 @@ MUTANTS = [
     mutant(
         "a plan of blocks that is believed",
         BLOCKS,
-        ("            if given == plan:\n                return plan\n", "            return given\n"),
+        ("            if request == plan:\n                return plan\n", "            return request\n"),
         tests="privacy/test_closed_room.py",
     ),
     # ------------------------------------------------------------------ functions that do nothing

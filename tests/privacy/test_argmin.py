@@ -246,7 +246,7 @@ def test_the_published_gaussian_scale_fails_on_parities_and_ours_does_not() -> N
         assert here - math.exp(epsilon) * there > excess > delta
         scale = float(
             Perturbation(
-                of=Parities(attributes=199, signed=False),
+                rules=Parities(attributes=199, signed=False),
                 on=NoiseOn.SEPARATORS,
                 weight=1,
                 gap=0,
@@ -335,7 +335,7 @@ def test_replaying_on_a_neighbour_moves_rules_against_each_other_by_no_more_than
         meter.ask(
             Argmin(
                 task=task,
-                of=of,
+                rules=of,
                 epsilon=Fraction(1),
                 certifier=Recorder(seen),
                 weight=weight,
@@ -363,7 +363,7 @@ def test_what_a_solver_does_changes_no_charge() -> None:
         meter.ask(
             Argmin(
                 task=LABELLED,
-                of=Conjunctions(attributes=1),
+                rules=Conjunctions(attributes=1),
                 epsilon=Fraction(1),
                 certifier=certifier,
             )
@@ -473,7 +473,7 @@ def test_sums_that_could_wrap_are_refused_before_anything_is_charged() -> None:
             meter.ask(
                 Argmin(
                     task=LABELLED,
-                    of=of,
+                    rules=of,
                     epsilon=1,
                     certifier=certifier_of("listing", of),
                     weight=weight,
@@ -483,7 +483,7 @@ def test_sums_that_could_wrap_are_refused_before_anything_is_charged() -> None:
             meter.ask(
                 ArgminInBlocks(
                     task=LABELLED,
-                    of=of,
+                    rules=of,
                     plan=plan,
                     weight=weight,
                     certifier=certifier_of("auto", of),
@@ -493,7 +493,7 @@ def test_sums_that_could_wrap_are_refused_before_anything_is_charged() -> None:
         meter.ask(
             Argmin(
                 task=LABELLED,
-                of=of,
+                rules=of,
                 epsilon=Fraction(1, 10**30),
                 certifier=certifier_of("listing", of),
             )
@@ -511,7 +511,7 @@ def test_huge_noise_is_a_failure_whatever_the_rows_are() -> None:
             meter_on(rows, Huge()).ask(
                 Argmin(
                     task=LABELLED,
-                    of=Conjunctions(attributes=1),
+                    rules=Conjunctions(attributes=1),
                     epsilon=1,
                     certifier=certifier_of("listing", Conjunctions(attributes=1)),
                 )
@@ -583,12 +583,12 @@ def test_soft_argmin_charges_half_of_what_a_solver_costs_and_finds_a_planted_rul
     (event,) = meter.events
     assert isinstance(event, ExponentialDraws) and total_cost(meter.events).rho == Fraction(1, 8)
     noisy, scale = meter.ask(
-        Mistakes(task=task, of=Conjunctions(attributes=6), rule=(1, 10), epsilon=Fraction(1))
+        Mistakes(task=task, rules=Conjunctions(attributes=6), rule=(1, 10), epsilon=Fraction(1))
     )
     assert scale == 1 and abs(noisy - 150) < 120
     with pytest.raises(ParameterError, match="not a rule"):
         meter.ask(
-            Mistakes(task=task, of=Conjunctions(attributes=6), rule=(99,), epsilon=Fraction(1))
+            Mistakes(task=task, rules=Conjunctions(attributes=6), rule=(99,), epsilon=Fraction(1))
         )
 
 
@@ -645,7 +645,7 @@ def blocks_of(
         np.array([[0], [1]], np.uint8), np.array([rows // 2, 0]), np.array([0, rows - rows // 2])
     )
     noisy = Perturbation(
-        of=of, on=NoiseOn.SEPARATORS, weight=10, gap=0, top=1, epsilon=plan.run_epsilon
+        rules=of, on=NoiseOn.SEPARATORS, weight=10, gap=0, top=1, epsilon=plan.run_epsilon
     )
     empty = Points(np.zeros((0, 1), np.uint8), np.zeros(0, np.int64))
     return (
@@ -775,7 +775,9 @@ def test_blocks_are_charged_for_the_plan_and_run_at_what_it_says() -> None:
     meter = meter_on(rows)
     with standing_in(solve_in_blocks=lambda *all_of_it: given.extend(all_of_it)):
         meter.ask(
-            ArgminInBlocks(task=LABELLED, of=of, plan=plan, certifier=certifier_of("listing", of))
+            ArgminInBlocks(
+                task=LABELLED, rules=of, plan=plan, certifier=certifier_of("listing", of)
+            )
         )
     noisy, table, costs, _, used, _, _ = given
     assert meter.events == (
@@ -949,7 +951,7 @@ def test_learning_is_for_replace_one_and_within_the_allowance() -> None:
     for ask in (
         lambda m: m.ask(SoftArgmin(task=LABELLED, epsilon=1, counting=counting_of(of))),
         lambda m: m.ask(
-            Argmin(task=LABELLED, of=of, epsilon=1, certifier=certifier_of("listing", of))
+            Argmin(task=LABELLED, rules=of, epsilon=1, certifier=certifier_of("listing", of))
         ),
     ):
         with pytest.raises(NotSupported, match="replace-one"):
@@ -962,7 +964,7 @@ def test_learning_is_for_replace_one_and_within_the_allowance() -> None:
         meter_on(NEIGHBOURS[0]).ask(
             ArgminInBlocks(
                 task=LABELLED,
-                of=of,
+                rules=of,
                 plan=plan_blocks(99, Fraction(1), Fraction(1, 9)),
                 certifier=certifier_of("auto", of),
             )
@@ -971,7 +973,7 @@ def test_learning_is_for_replace_one_and_within_the_allowance() -> None:
         meter_on(NEIGHBOURS[0]).ask(
             Argmin(
                 task=LABELLED,
-                of=of,
+                rules=of,
                 epsilon=1,
                 certifier=certifier_of("listing", of),
                 public=Points(np.array([[2]], np.uint8), np.array([1])),
@@ -1066,7 +1068,7 @@ def test_mistakes_are_noised_for_the_dearest_of_them(costs: tuple[int, int]) -> 
     task = Task(LABELLED.attributes, LABELLED.label, costs)
     meter = meter_on(np.array([[1, 0], [0, 1], [0, 0]]))
     _, scale = meter.ask(
-        Mistakes(task=task, of=Conjunctions(attributes=1), rule=(0,), epsilon=Fraction(1, 2))
+        Mistakes(task=task, rules=Conjunctions(attributes=1), rule=(0,), epsilon=Fraction(1, 2))
     )
     (event,) = meter.events
     assert scale == 2 * max(costs) and event.l1 == max(costs) and event.scale == scale

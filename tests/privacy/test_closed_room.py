@@ -563,7 +563,7 @@ def test_a_batch_that_nobody_announced_never_sees_the_table(batch: QueryClass) -
             batches=[batch], answers=answers, answer_rows=2, rho=1, score=MarginalScore.TOTAL
         ),  # type: ignore[list-item]
         Resample(
-            batches=[batch], shares=shares, drawn=[Choice(batch, 0)], satisfied=[True], **slot
+            batches=[batch], shares=shares, choices=[Choice(batch, 0)], satisfied=[True], **slot
         ),
     ):
         refused(lambda meter, verb=verb: meter.ask(verb), "package announces")  # type: ignore[misc]
@@ -629,27 +629,27 @@ class SpyCounting(Lattice):
 INSIDE = Task((SpyAttribute(0, frozenset([1]), "x"),), LABELLED.label)
 STRANGERS: dict[str, Callable[[Meter], Any]] = {
     "a certifier": lambda m: m.ask(
-        Argmin(task=LABELLED, of=OF, epsilon=1, certifier=Spy())
+        Argmin(task=LABELLED, rules=OF, epsilon=1, certifier=Spy())
     ),
     "a certifier by another name": lambda m: m.ask(
         Argmin(
-            task=LABELLED, of=OF, epsilon=1,
+            task=LABELLED, rules=OF, epsilon=1,
             certifier=named_like(Spy, "understudy.rules.certifiers.Listing")(),
         )
     ),
     "a certifier over blocks": lambda m: m.ask(
         ArgminInBlocks(
-            task=LABELLED, of=OF, plan=plan_blocks(60, Fraction(4), Fraction(1, 2)), certifier=Spy()
+            task=LABELLED, rules=OF, plan=plan_blocks(60, Fraction(4), Fraction(1, 2)), certifier=Spy()
         )
     ),
     "a class": lambda m: m.ask(
-        Argmin(task=LABELLED, of=SpyClass(attributes=1), epsilon=1, certifier=Listing())
+        Argmin(task=LABELLED, rules=SpyClass(attributes=1), epsilon=1, certifier=Listing())
     ),
     "a class that is counted": lambda m: m.ask(
         SoftArgmin(task=LABELLED, counting=Lattice(SpyClass(attributes=1)), epsilon=1)
     ),
     "a class of mistakes": lambda m: m.ask(
-        Mistakes(task=LABELLED, of=SpyClass(attributes=1), rule=(0,), epsilon=1)
+        Mistakes(task=LABELLED, rules=SpyClass(attributes=1), rule=(0,), epsilon=1)
     ),
     "a task": lambda m: m.ask(
         SoftArgmin(
@@ -664,7 +664,7 @@ STRANGERS: dict[str, Callable[[Meter], Any]] = {
     ),
     "nothing": lambda m: m.ask(SoftArgmin(task=LABELLED, counting=None, epsilon=1)),  # type: ignore[arg-type]
     "a text": lambda m: m.ask(
-        Argmin(task=LABELLED, of=OF, epsilon=1, certifier="listing")  # type: ignore[arg-type]
+        Argmin(task=LABELLED, rules=OF, epsilon=1, certifier="listing")  # type: ignore[arg-type]
     ),
 }  # fmt: skip
 
@@ -742,9 +742,9 @@ def test_a_method_hung_on_what_a_verb_holds_is_never_called() -> None:
     counting = Lattice(of)
     object.__setattr__(counting, "costs", leak)
     meter = laws.meter_on(np.tile(BASE, (20, 1)))
-    assert OF.contains(meter.ask(Argmin(task=task, of=of, epsilon=1, certifier=by)))
+    assert OF.contains(meter.ask(Argmin(task=task, rules=of, epsilon=1, certifier=by)))
     assert OF.contains(meter.ask(SoftArgmin(task=task, counting=counting, epsilon=1)))
-    meter.ask(Mistakes(task=task, of=of, rule=(0,), epsilon=1))
+    meter.ask(Mistakes(task=task, rules=of, rule=(0,), epsilon=1))
     assert not seen
 
 
@@ -763,8 +763,8 @@ class Times(int):
 def test_costs_that_see_what_they_are_multiplied_with_are_plain_numbers_inside() -> None:
     task = Task(LABELLED.attributes, LABELLED.label, (Times(2), Times(3)))
     meter = laws.meter_on(np.tile(BASE, (20, 1)))
-    meter.ask(Mistakes(task=task, of=OF, rule=(0,), epsilon=1))
-    meter.ask(Argmin(task=task, of=OF, epsilon=1, certifier=Listing()))
+    meter.ask(Mistakes(task=task, rules=OF, rule=(0,), epsilon=1))
+    meter.ask(Argmin(task=task, rules=OF, epsilon=1, certifier=Listing()))
     assert Times.seen == []
 
 
@@ -838,7 +838,7 @@ def test_a_plan_is_made_again_and_not_believed() -> None:
     ):
         refused(
             lambda meter, plan=plan: meter.ask(  # type: ignore[misc]
-                ArgminInBlocks(task=LABELLED, of=OF, plan=plan, certifier=Listing())
+                ArgminInBlocks(task=LABELLED, rules=OF, plan=plan, certifier=Listing())
             ),
             "plan",
         )
@@ -853,7 +853,7 @@ def test_public_points_are_copied() -> None:
         bits[:] = 7
 
     rule = asked_while(
-        change, Argmin(task=LABELLED, of=OF, epsilon=1, certifier=Listing(), public=given)
+        change, Argmin(task=LABELLED, rules=OF, epsilon=1, certifier=Listing(), public=given)
     )
     assert OF.contains(rule)
 
@@ -865,7 +865,7 @@ def test_a_mechanism_cannot_name_further_types() -> None:
         meter.trusts = (Spy,)  # type: ignore[attr-defined]
     seen = laws.meter_on(np.tile(BASE, (20, 1)), trusts=[Spy])
     try:
-        seen.ask(Argmin(task=LABELLED, of=OF, epsilon=1, certifier=Spy()))
+        seen.ask(Argmin(task=LABELLED, rules=OF, epsilon=1, certifier=Spy()))
         assert len(Spy.seen) == 1
     finally:
         Spy.seen.clear()
@@ -889,7 +889,7 @@ def test_what_is_asked_of_a_closed_meter_is_refused_before_a_charge() -> None:
         Measure(batches=[X], rho=Fraction(1, 2)),
         ReleaseTotal(rho=Fraction(1, 2)),
         Resample(
-            batches=[X], shares=[np.zeros(2)], drawn=[Choice(X, 0)], satisfied=[True],
+            batches=[X], shares=[np.zeros(2)], choices=[Choice(X, 0)], satisfied=[True],
             kappa=Fraction(1, 9), gamma=Fraction(1), records=1,
         ),
         SelectMarginal(

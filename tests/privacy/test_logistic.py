@@ -74,8 +74,8 @@ def meter_on(
 
 def asked(meter: Meter, **how: Any) -> Discriminator:
     """The verb with some of its arguments changed."""
-    given = {"batches": [X, Y], "made": MADE, "weight": 1, "ridge": 40, "sigma": Fraction(3), **how}
-    return meter.ask(Discriminate(batches=given.pop("batches"), made=given.pop("made"), **given))
+    given = {"batches": [X, Y], "fake": MADE, "weight": 1, "ridge": 40, "sigma": Fraction(3), **how}
+    return meter.ask(Discriminate(batches=given.pop("batches"), fake=given.pop("fake"), **given))
 
 
 # ---------------------------------------------------------------------- the objective, once more, in floats
@@ -237,7 +237,7 @@ def test_what_is_certified_is_as_near_as_stated_by_another_solver(
         terms = question.terms
         b = np.rint(rng.normal(0, terms.sigma, terms.cells)).astype(np.int64)
         theta = question.answered(CodedRows(rows.astype(np.int32), TINY.shape), b)
-        h = [one_hot(codes, question.batches) for codes in (rows, question.made._codes)]
+        h = [one_hot(codes, question.batches) for codes in (rows, question.fake._codes)]
         truth = Objective(*h, question.weight, terms.ridge).vanishes_at(b / 2**COARSE)
         away = float(np.linalg.norm(theta / 2**GRID - truth)) * 2**GRID
         assert away <= terms.off and np.abs(theta).max() <= terms.box
@@ -258,7 +258,7 @@ def test_a_wrong_slope_is_noticed_by_the_other_solver() -> None:
         ),
         question.terms,
     )
-    h = [one_hot(codes, question.batches) for codes in (rows, question.made._codes)]
+    h = [one_hot(codes, question.batches) for codes in (rows, question.fake._codes)]
     truth = Objective(*h, question.weight, question.terms.ridge).vanishes_at(b / 2**COARSE)
     assert np.linalg.norm(forgot / 2**GRID - truth) * 2**GRID > 2 * question.terms.off
 
@@ -349,7 +349,7 @@ def test_no_loss_is_larger_than_the_proof_says_for_any_noise(planted: str) -> No
         other = rows.copy()
         other[0] = rng.integers(0, 2, 2)
         here, there, made = (
-            one_hot(codes, question.batches) for codes in (rows, other, question.made._codes)
+            one_hot(codes, question.batches) for codes in (rows, other, question.fake._codes)
         )
         stated = math.log1p(float(room.STEEPEST) * len(question.batches) / ridge)
         s = math.sqrt(2 * len(question.batches)) / sigma
@@ -381,7 +381,7 @@ def test_divergence_integrated_on_a_grid_is_within_the_curve_and_close_to_it(tim
     doubt is nearly one: the worst pair.
     """
     made, ridge = 100_000, 1
-    terms = Terms.of(rows=1, made=2 * made, marginals=1, cells=2, ridge=ridge, sigma=Fraction(4))
+    terms = Terms.of(rows=1, fake=2 * made, marginals=1, cells=2, ridge=ridge, sigma=Fraction(4))
     curve = terms.events[0]
     assert isinstance(curve, ev.RenyiCurve) and curve.rho is not None
     sigma, step = 4 * times, 2.0**-12
@@ -423,7 +423,7 @@ def test_the_curve_agrees_with_numerical_integration() -> None:
 def test_the_charge_is_the_curve_of_its_own_numbers(marginals: int, ridge: int, sigma: int) -> None:
     """What a row moves and what it bends, at the lowest order, where both count."""
     curve = Terms.of(
-        rows=100, made=100, marginals=marginals, cells=200, ridge=ridge, sigma=sigma
+        rows=100, fake=100, marginals=marginals, cells=200, ridge=ridge, sigma=sigma
     ).events[0]
     s, a = math.sqrt(2 * marginals) / sigma, float(ORDERS[0])
     t = (a - 1) * s
@@ -480,7 +480,7 @@ def test_released_discriminators_have_their_noise(noise: Noise | None, right: bo
 
 
 def test_what_covers_the_minimum_is_drawn_anew_for_every_cell() -> None:
-    sigma = float(Terms.of(rows=3, made=3, marginals=2, cells=4, ridge=40, sigma=3).cover)
+    sigma = float(Terms.of(rows=3, fake=3, marginals=2, cells=4, ridge=40, sigma=3).cover)
 
     class Known(Noise):
         """The same b each time."""
@@ -520,7 +520,7 @@ def test_a_discriminator_is_charged_before_anybody_looks() -> None:
 def test_without_noise_it_tells_rows_from_made_ones() -> None:
     found = asked(
         meter_on(np.array([[0, 0]] * 5 + [[0, 1]] * 5), noise=Silence()),
-        made=np.array([[1, 0], [1, 1]]),
+        fake=np.array([[1, 0], [1, 1]]),
         weight=5,
         ridge=1,
     )
@@ -546,12 +546,12 @@ def test_refused_discriminators_cost_nothing() -> None:
         (ParameterError, {"batches": [X, Marginal((-1,), (2,))]}),
         (ParameterError, {"batches": [X, Marginal((1,), (1,))]}),
         (ParameterError, {"batches": [X, Marginal((0,), (2, 1))]}),
-        (ParameterError, {"made": np.zeros((0, 2), int)}),
-        (ParameterError, {"made": np.zeros((3, 3), int)}),
-        (ParameterError, {"made": np.zeros(2, int)}),
-        (ParameterError, {"made": MADE.astype(float)}),
-        (ParameterError, {"made": MADE + 1}),
-        (ParameterError, {"made": MADE - 1}),
+        (ParameterError, {"fake": np.zeros((0, 2), int)}),
+        (ParameterError, {"fake": np.zeros((3, 3), int)}),
+        (ParameterError, {"fake": np.zeros(2, int)}),
+        (ParameterError, {"fake": MADE.astype(float)}),
+        (ParameterError, {"fake": MADE + 1}),
+        (ParameterError, {"fake": MADE - 1}),
         *((ParameterError, {"weight": weight}) for weight in (0, -1, True, 1.5, None)),
         *(
             (ParameterError, {"ridge": ridge})
@@ -655,7 +655,7 @@ def test_how_far_off_a_theta_may_be_counts_every_rounding(sigma: Fraction, cells
     """The stop, a unit in each row's weight and in each entry of ridge * theta, and two steps of
     b's grid; worked out once more.
     """
-    terms = Terms.of(rows=1000, made=500, marginals=9, cells=cells, ridge=77, sigma=sigma)
+    terms = Terms.of(rows=1000, fake=500, marginals=9, cells=cells, ridge=77, sigma=sigma)
     root = math.isqrt(cells - 1) + 1
     stop = math.ceil(sigma * 2**COARSE) * 2 ** (FINE - COARSE) // 2**12
     slope = Fraction(stop + 1500 * 3 + root + 2 * root * 2 ** (FINE - COARSE), 2**FINE)  # in rows
@@ -667,7 +667,7 @@ def test_how_far_off_a_theta_may_be_counts_every_rounding(sigma: Fraction, cells
 
 
 def test_so_many_marginals_that_scores_would_wrap_are_refused() -> None:
-    few = {"rows": 1000, "made": 1000, "cells": 2, "ridge": 1, "sigma": Fraction(1)}
+    few = {"rows": 1000, "fake": 1000, "cells": 2, "ridge": 1, "sigma": Fraction(1)}
     box = Terms.of(**few, marginals=1).box
     enough = room.LARGEST_SCORE // (box + 1)
     with pytest.raises(NotSupported, match="arithmetic carries"):
@@ -680,7 +680,7 @@ def test_so_many_marginals_that_scores_would_wrap_are_refused() -> None:
 def test_a_minimum_that_rounding_would_hide_is_refused() -> None:
     with pytest.raises(NotSupported, match="closely enough"):
         room.checked_terms(
-            rows=1000, made=1000, marginals=3, cells=1 << 20, ridge=1, sigma=Fraction(1, 64)
+            rows=1000, fake=1000, marginals=3, cells=1 << 20, ridge=1, sigma=Fraction(1, 64)
         )
 
 
@@ -721,7 +721,7 @@ def test_numbers_of_numpy_in_a_marginal_never_wrap() -> None:
         assert batch.size == 256
         # and by somebody who went around the check
         object.__setattr__(batch, "shape", (kind(16), kind(16)))
-        found = asked(meter, batches=[batch] * 3, made=made)
+        found = asked(meter, batches=[batch] * 3, fake=made)
         assert found.terms.cells == 3 * 256 == len(found.values)
         assert all(type(size) is int for one in found.batches for size in one.shape)
     charged = meter.events
@@ -731,7 +731,7 @@ def test_numbers_of_numpy_in_a_marginal_never_wrap() -> None:
         forged = Marginal((0, 1), (16, 16))
         object.__setattr__(forged, "shape", shape)
         with pytest.raises(WorkloadError, match="whole numbers"):
-            asked(meter, batches=[forged], made=made)
+            asked(meter, batches=[forged], fake=made)
     assert meter.events == charged
 
 
@@ -745,7 +745,7 @@ def test_numbers_of_numpy_never_stretch_noise_over_more_cells() -> None:
     found = meter.ask(
         Discriminate(
             batches=batches,
-            made=np.zeros((3, 2), np.int64),
+            fake=np.zeros((3, 2), np.int64),
             weight=1,
             ridge=200,
             sigma=Fraction(40),
@@ -754,7 +754,7 @@ def test_numbers_of_numpy_never_stretch_noise_over_more_cells() -> None:
     assert found.values.shape == (257,) and len(set((found.values % 1000).tolist())) > 100
     assert asked(meter_on(BASE), sigma=Fraction(np.int64(3))).terms == asked(meter_on(BASE)).terms
     with pytest.raises(ParameterError, match="same length"):
-        asked(meter_on(BASE), made=[[0, 0], [1]])
+        asked(meter_on(BASE), fake=[[0, 0], [1]])
 
 
 def test_a_sigma_finer_than_a_float_is_priced_as_it_is_played() -> None:

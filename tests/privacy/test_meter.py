@@ -247,7 +247,7 @@ def choose(meter: Meter, answer: Counts | None = None, **how: Any) -> list[int]:
 
 def discriminate(meter: Meter, **how: Any) -> Discriminator:
     return meter.ask(
-        Discriminate(batches=[TABLES[0]], made=BASE, **{"weight": 1, "ridge": 4, "sigma": 2, **how})
+        Discriminate(batches=[TABLES[0]], fake=BASE, **{"weight": 1, "ridge": 4, "sigma": 2, **how})
     )
 
 
@@ -514,7 +514,7 @@ VERBS: dict[str, list[Callable[[Meter], Any]]] = {
             Resample(
                 batches=[TABLES[0]],
                 shares=[np.zeros(2)],
-                drawn=[Choice(TABLES[0], 1, -1)],
+                choices=[Choice(TABLES[0], 1, -1)],
                 satisfied=[True],
                 **SLOT,
             )
@@ -527,16 +527,18 @@ VERBS: dict[str, list[Callable[[Meter], Any]]] = {
     "soft_argmin": [
         lambda m: m.ask(SoftArgmin(task=laws.LABELLED, epsilon=HALF, counting=counting_of(OF)))
     ],
-    "mistakes": [lambda m: m.ask(Mistakes(task=laws.LABELLED, of=OF, rule=(0,), epsilon=HALF))],
+    "mistakes": [lambda m: m.ask(Mistakes(task=laws.LABELLED, rules=OF, rule=(0,), epsilon=HALF))],
     "argmin": [
         lambda m: m.ask(
-            Argmin(task=laws.LABELLED, of=OF, epsilon=HALF, certifier=certifier_of("listing", OF))
+            Argmin(
+                task=laws.LABELLED, rules=OF, epsilon=HALF, certifier=certifier_of("listing", OF)
+            )
         )
     ],
     "argmin_in_blocks": [
         lambda m: m.ask(
             ArgminInBlocks(
-                task=laws.LABELLED, of=OF, plan=BLOCKS, certifier=certifier_of("listing", OF)
+                task=laws.LABELLED, rules=OF, plan=BLOCKS, certifier=certifier_of("listing", OF)
             )
         )
     ],
@@ -666,7 +668,7 @@ def test_no_two_numbers_share_their_noise() -> None:
         values = np.concatenate([one.counts for one in found])
         assert len(set(values.tolist())) > 0.9 * len(values)
     tried = [
-        meter.ask(Mistakes(task=laws.LABELLED, of=OF, rule=(0,), epsilon=Fraction(1, 10**5)))[0]
+        meter.ask(Mistakes(task=laws.LABELLED, rules=OF, rule=(0,), epsilon=Fraction(1, 10**5)))[0]
         for _ in range(8)
     ]
     assert len(set(tried)) > 4

@@ -166,7 +166,7 @@ def test_slots_are_kept_or_replaced_each_by_itself() -> None:
                 Resample(
                     batches=[QUERIES],
                     shares=[np.array([0.6, 0.3])],
-                    drawn=[c for c, _ in held],
+                    choices=[c for c, _ in held],
                     satisfied=[hit for _, hit in held],
                     **terms,
                 )
@@ -224,7 +224,9 @@ def test_keeping_is_cheaper_than_drawing_while_steps_are_small() -> None:
     def at_100(step: Fraction, rounds: int) -> float:
         i, n = ORDERS.index(Fraction(100)), 48_842
         total = total_cost(
-            resampling(slots=1000, kappa=step / n, gamma=gamma_after(t), rows=n, records=t, of=1)
+            resampling(
+                slots=1000, kappa=step / n, gamma=gamma_after(t), rows=n, records=t, candidates=1
+            )
             for t in range(1, rounds)
         )
         assert total.curve is not None
@@ -268,7 +270,7 @@ def test_what_is_asked_wrongly_is_refused_before_it_is_charged() -> None:
         len(
             meter.ask(
                 Resample(
-                    batches=[batch], shares=half, drawn=drawn, satisfied=[True, False], **right
+                    batches=[batch], shares=half, choices=drawn, satisfied=[True, False], **right
                 )
             )
         )
@@ -284,7 +286,7 @@ def test_what_is_asked_wrongly_is_refused_before_it_is_charged() -> None:
                 Resample(
                     batches=[batch],
                     shares=half,
-                    drawn=drawn,
+                    choices=drawn,
                     satisfied=[True, False],
                     **{**right, **wrong},
                 )
@@ -296,18 +298,18 @@ def test_what_is_asked_wrongly_is_refused_before_it_is_charged() -> None:
     ):  # fmt: skip
         with pytest.raises(ParameterError):
             meter.ask(
-                Resample(batches=[batch], shares=half, drawn=choices, satisfied=hits, **right)
+                Resample(batches=[batch], shares=half, choices=choices, satisfied=hits, **right)
             )
     assert len(meter.events) == before
     private = meter_of(neighbours=Neighbours.ADD_REMOVE_ONE)
     private.ask(ReleaseTotal(rho=Fraction(1)))
     with pytest.raises(NotSupported, match="replace-one"):
         private.ask(
-            Resample(batches=[batch], shares=half, drawn=drawn, satisfied=[True, False], **right)
+            Resample(batches=[batch], shares=half, choices=drawn, satisfied=[True, False], **right)
         )
     with pytest.raises(BudgetRefused):
         meter_of(Cost(Fraction(10))).ask(
-            Resample(batches=[batch], shares=half, drawn=drawn, satisfied=[True, False], **right)
+            Resample(batches=[batch], shares=half, choices=drawn, satisfied=[True, False], **right)
         )
 
 
@@ -399,7 +401,7 @@ def test_a_sequence_that_lies_about_its_length_is_charged_for_what_it_holds() ->
                     Resample(
                         batches=[batch],
                         shares=[np.full(3, 1 / 3)],
-                        drawn=drawn,
+                        choices=drawn,
                         satisfied=hits,
                         **settings,
                     )

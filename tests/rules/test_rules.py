@@ -184,7 +184,7 @@ def tilted(of: RuleClass, seed: int, *, features: bool) -> Tilted:
 
 def solved_here(problem: Tilted) -> tuple[Rule, int]:
     """CP-SAT on the program, in this process: (rule, least cost)."""
-    program = problem.of.program(problem.lifted, problem.cost, problem.bonus)
+    program = problem.rules.program(problem.lifted, problem.cost, problem.bonus)
     settings = {
         "work": np.float64(60),
         "wall": np.float64(600),
@@ -193,7 +193,7 @@ def solved_here(problem: Tilted) -> tuple[Rule, int]:
     }
     answer = child.solve_cpsat({**program.arrays(), **settings})
     assert answer["status"] == child.OPTIMAL
-    return problem.of.rule_from(answer["x"]), -round(answer["bound"]) - program.constant
+    return problem.rules.rule_from(answer["x"]), -round(answer["bound"]) - program.constant
 
 
 @pytest.mark.parametrize("of", [*classes(2, (None, 1)), *classes(3, (2, None))], ids=str)

@@ -20,9 +20,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.audit import branches
-from understudy.audit.claims_met import Met
 from understudy.audit.distributions import renyi
 from understudy.audit.hooks import standing_in
+from understudy.audit.noisy_steps import NoisyStep
 from understudy.audit.rows import Row
 from understudy.audit.watching import Ear
 from understudy.counting.tally import Counts
@@ -146,7 +146,7 @@ class Law:
 
 def met_in(
     law: Law, rows: np.ndarray, relation: Neighbours, total: int
-) -> tuple[tuple[Met, ...], Cost]:
+) -> tuple[tuple[NoisyStep, ...], Cost]:
     """(what met noise, what was charged); a private n is released as ``total``, whatever the table."""
     ear = Ear()
     meter = meter_on(rows, relation, noise=ear)
@@ -278,7 +278,7 @@ def _soft_argmin(task: Task) -> Callable[[Meter], Any]:
 
 def _mistakes(task: Task) -> Callable[[Meter], Any]:
     of = Conjunctions(attributes=1)
-    return lambda m: m.ask(Mistakes(task=task, of=of, rule=(0,), epsilon=Fraction(1, 20)))
+    return lambda m: m.ask(Mistakes(task=task, rules=of, rule=(0,), epsilon=Fraction(1, 20)))
 
 
 FINE = Fraction(1, 2000)  # where an exponential mechanism is close to what its charge allows
@@ -351,7 +351,7 @@ def resample_law(slots: Slots) -> Row:
                 Resample(
                     batches=slots.batches,
                     shares=slots.shares,
-                    drawn=held,
+                    choices=held,
                     satisfied=hits,
                     **slots.settings,
                 )
@@ -421,7 +421,7 @@ class Adversary(Certifier):
         """Any class."""
 
     def solve(self, problem: Tilted) -> Certified:
-        worth = {rule: problem.value(rule) for rule in problem.of.rules()}
+        worth = {rule: problem.value(rule) for rule in problem.rules.rules()}
         least = min(worth.values())
         allowed = sorted(rule for rule, value in worth.items() if value <= least + self.gap)
         rule = allowed[-1 if self.last else 0]
@@ -441,7 +441,7 @@ def argmin_law(
         return next(iter(of.rules()))
 
     with standing_in(solve=keep):
-        meter.ask(Argmin(task=task, of=of, certifier=certifier, **settings))
+        meter.ask(Argmin(task=task, rules=of, certifier=certifier, **settings))
     total: dict[Any, float] = {}
     how, points = prepared[0]
     for outcome, chance in branches.paths(
@@ -536,7 +536,9 @@ def blocks_law(
             source=source,
             trusts=[type(certifier)],
         )
-        return meter.ask(ArgminInBlocks(task=task, of=of, plan=plan, certifier=certifier, weight=1))
+        return meter.ask(
+            ArgminInBlocks(task=task, rules=of, plan=plan, certifier=certifier, weight=1)
+        )
 
     total: dict[Any, float] = {}
     with standing_in(plan_blocks=lambda *_: plan):

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from understudy.audit.claims_met import Coins, Gaussian
+from understudy.audit.noisy_steps import Coins, Gaussian
 from understudy.audit.pairs import Pair, pairs
 from understudy.audit.plays import Released, Subject, release
 from understudy.audit.rows import Row
@@ -45,21 +45,21 @@ def compare(first: Call, second: Call) -> Compared:
     """Whether the second call, on the neighbour, was noised alike and moved within its charge."""
     if first.events != second.events:
         return Compared(0.0, f"{first.verb} charges something else on the neighbour")
-    if len(first.met) != len(second.met) or not all(
-        a.same(b) for a, b in zip(first.met, second.met, strict=True)
+    if len(first.steps) != len(second.steps) or not all(
+        a.same(b) for a, b in zip(first.steps, second.steps, strict=True)
     ):
         return Compared(0.0, f"{first.verb} draws other noise on the neighbour")
-    if not first.met:
+    if not first.steps:
         return Compared(0.0)
     gaussian = [event for event in first.events if type(event) is ev.DiscreteGaussian]
-    if len(gaussian) == len(first.events) == len(first.met) and all(
-        isinstance(met, Gaussian) for met in first.met
+    if len(gaussian) == len(first.events) == len(first.steps) and all(
+        isinstance(step, Gaussian) for step in first.steps
     ):
         return _each_gaussian(first, second, gaussian)
     cost = total_cost(first.events)
     if cost.curve is not None:
         return _by_curve(first, second, cost)
-    at_work = sum((a.rho(b) for a, b in zip(first.met, second.met, strict=True)), Fraction(0))
+    at_work = sum((a.rho(b) for a, b in zip(first.steps, second.steps, strict=True)), Fraction(0))
     wrong = (
         f"{first.verb} moved by what costs rho {float(at_work):.4g} and charged"
         f" {float(cost.rho):.4g}"
@@ -71,7 +71,7 @@ def compare(first: Call, second: Call) -> Compared:
 
 def _each_gaussian(first: Call, second: Call, events: Sequence[ev.DiscreteGaussian]) -> Compared:
     used = 0.0
-    for one, other, event in zip(first.met, second.met, events, strict=True):
+    for one, other, event in zip(first.steps, second.steps, events, strict=True):
         assert isinstance(one, Gaussian) and isinstance(other, Gaussian)
         moved = one.l2_squared(other)
         if moved > event.l2_squared:
@@ -89,7 +89,7 @@ def _each_gaussian(first: Call, second: Call, events: Sequence[ev.DiscreteGaussi
 def _by_curve(first: Call, second: Call, cost: Cost) -> Compared:
     assert cost.curve is not None
     used = 0.0
-    for one, other in zip(first.met, second.met, strict=True):
+    for one, other in zip(first.steps, second.steps, strict=True):
         assert isinstance(one, Coins) and isinstance(other, Coins)
         for i in SHOWN_ORDERS:
             order, allowed = float(ORDERS[i]), float(cost.curve[i])

@@ -246,7 +246,7 @@ def _told_apart(m: Meter, rho: Fraction, many: int) -> list[int]:
     """Its own terms say what this costs, which is a curve: about rho."""
     sigma = Fraction(math.ceil(32 / math.sqrt(rho)), 32)
     values = m.ask(
-        Discriminate(batches=[X], made=np.array([[0, 0], [1, 0]]), weight=10, ridge=40, sigma=sigma)
+        Discriminate(batches=[X], fake=np.array([[0, 0], [1, 0]]), weight=10, ridge=40, sigma=sigma)
     ).values
     return [int(values[0] - values[1])]
 
@@ -285,7 +285,7 @@ def _argmin(of: Conjunctions) -> Callable[[Meter, Fraction, int], list[int]]:
             m.ask(
                 Argmin(
                     task=LABELLED,
-                    of=of,
+                    rules=of,
                     epsilon=epsilon,
                     certifier=certifier_of("listing", of),
                     weight=10,
@@ -346,7 +346,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "mistakes",
-        lambda m, e, _: [m.ask(Mistakes(task=LABELLED, of=RULES, rule=(0,), epsilon=e))[0]],
+        lambda m, e, _: [m.ask(Mistakes(task=LABELLED, rules=RULES, rule=(0,), epsilon=e))[0]],
         RULED,
         pure=True,
         single=True,

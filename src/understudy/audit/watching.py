@@ -16,8 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from understudy.audit.claims_met import Above, Coins, Drawn, Gaussian, Laplace, Least, Met, Solved
 from understudy.audit.hooks import standing_in
+from understudy.audit.noisy_steps import (
+    Above,
+    Coins,
+    Drawn,
+    Gaussian,
+    Laplace,
+    Least,
+    NoisyStep,
+    Solved,
+)
 from understudy.counting.tally import Counts
 from understudy.privacy import Certificate, Measurement, Meter, ReleaseTotal, Residual, perturbation
 from understudy.privacy.accounting import events as ev
@@ -48,7 +57,7 @@ class Ear(Noise):
         """Before a verb. A replay gives the coins of the first run, and (number of rows, what to
         release for it).
         """
-        self.met: list[Met] = []
+        self.steps: list[NoisyStep] = []
         self.added: list[tuple[type[Gaussian] | type[Laplace], Fraction, np.ndarray]] = []
         self.tossed: list[tuple[Fraction, bool]] = []
         self._coins, self._total = list(coins), total
@@ -102,26 +111,26 @@ class Ear(Noise):
         distinct: bool = False,
     ) -> np.ndarray:
         drawn = Drawn(np.array(scores), table, draws, distinct)
-        self.met.append(Coins(tuple(x for x, _ in self.tossed), drawn) if self.tossed else drawn)
+        self.steps.append(Coins(tuple(x for x, _ in self.tossed), drawn) if self.tossed else drawn)
         return exponential.draw(self._plain, scores, table, draws, distinct=distinct)
 
     def _draw_least(self, noise: Noise, costs: np.ndarray, kappa: Fraction) -> int:
-        self.met.append(Least(np.array(costs), kappa))
+        self.steps.append(Least(np.array(costs), kappa))
         return softmin.draw_least(self._plain, costs, kappa)
 
     def _noisy_above(
         self, noise: Noise, counts: Counts, sigma: Fraction, threshold: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        self.met.append(Above(np.array(counts.dense()), sigma, threshold))
+        self.steps.append(Above(np.array(counts.dense()), sigma, threshold))
         return wide.noisy_above(self._plain, counts, sigma, threshold)
 
     def _solve(self, how: Perturbation, points: Points, certifier: Certifier, noise: Noise) -> Any:
         asked = _Asked(self._plain)
         rule = perturbation.solve(how, points, certifier, asked)
-        self.met.append(Solved(points, how, asked.scale, asked.numbers))
+        self.steps.append(Solved(points, how, asked.scale, asked.numbers))
         return rule
 
-    def heard(self, given: Any) -> tuple[Met, ...]:
+    def heard(self, given: Any) -> tuple[NoisyStep, ...]:
         """What met noise in the verb that just gave this: of sums, the exact part is what is left
         without the noise.
         """
@@ -132,7 +141,7 @@ class Ear(Noise):
             kind(total - drawn, width)
             for total, (kind, width, drawn) in zip(sums, self.added, strict=True)
         ]
-        return (*found, *self.met)
+        return (*found, *self.steps)
 
 
 class _Asked(Noise):
@@ -174,7 +183,7 @@ class Call:
     kind: type[Verb[Any]]
     asked: Any
     events: tuple[ev.Event, ...]
-    met: tuple[Met, ...]
+    steps: tuple[NoisyStep, ...]
     coins: tuple[bool, ...]
     given: Any
 

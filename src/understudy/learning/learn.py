@@ -173,17 +173,19 @@ def _rule(
     solved: dict[str, Any] = {"certifier": request.certifier, "noise_on": request.noise_on}
     watcher.stage("learning", 1)
     if blocks is not None:
-        winner = meter.ask(ArgminInBlocks(task=task, of=rules, plan=blocks, **solved))
+        winner = meter.ask(ArgminInBlocks(task=task, rules=rules, plan=blocks, **solved))
         if winner is None:
             raise ReleaseFailed(NO_RULE)
         rule = winner
     elif request.method is Method.RSPM:
-        rule = meter.ask(Argmin(task=task, of=rules, epsilon=epsilon, **solved))
+        rule = meter.ask(Argmin(task=task, rules=rules, epsilon=epsilon, **solved))
     else:
         rule = meter.ask(SoftArgmin(task=task, epsilon=epsilon, counting=counting_of(rules)))
     mistakes = None
     if request.for_report:
         watcher.stage("counting mistakes", 1)
-        mistakes = meter.ask(Mistakes(task=task, of=rules, rule=rule, epsilon=request.for_report))
+        mistakes = meter.ask(
+            Mistakes(task=task, rules=rules, rule=rule, epsilon=request.for_report)
+        )
     watcher.step()
     return rule, mistakes

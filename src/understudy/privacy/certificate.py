@@ -40,9 +40,7 @@ class Certificate:
 
     @property
     def shown(self) -> str:
-        """alpha for people: three significant digits, rounded up, because a bound that is rounded
-        down is no bound.
-        """
+        """alpha in three significant digits, rounded up: a bound rounded down is no bound."""
         return round_up(self.alpha)
 
     @property

@@ -63,7 +63,7 @@ class Learning:
     """A task and a class that may be handed exact values, and the table that they are about."""
 
     task: LearningTask
-    of: Rules
+    rules: Rules
     table: Marginal
 
     @property
@@ -74,10 +74,11 @@ class Learning:
         return guarded(lambda: labelled(self.task, exact[0], self.table.shape))
 
 
-def learning(task: LearningTask, of: Rules, public: Public) -> Learning:
+def learning(task: LearningTask, rules: Rules, public: Public) -> Learning:
     """Checked, and copied; raises, in a sentence, what cannot be learnt."""
     if public.neighbours is not Neighbours.REPLACE_ONE:
         raise NotSupported("Learning is proved private for replace-one neighbours only.")
-    task, of = let_in(task, public.trusts), let_in(of, public.trusts)
-    check_task(task, of, public.shape)
-    return Learning(task, of, Marginal(task.columns, tuple(public.shape[c] for c in task.columns)))
+    task, rules = let_in(task, public.trusts), let_in(rules, public.trusts)
+    check_task(task, rules, public.shape)
+    shape = tuple(public.shape[c] for c in task.columns)
+    return Learning(task, rules, Marginal(task.columns, shape))

@@ -63,7 +63,7 @@ class Rules(Protocol):
 
     def separators(self) -> np.ndarray: ...
 
-    def rule_of(self, said: np.ndarray) -> Rule: ...
+    def rule_of(self, values: np.ndarray) -> Rule: ...
 
     def features_of(self, rule: Rule) -> list[int]: ...
 
@@ -91,7 +91,7 @@ class Counting(Protocol):
     """The rules of a class in a fixed public order."""
 
     @property
-    def of(self) -> Rules:
+    def rules(self) -> Rules:
         """The class."""
         ...
 
@@ -113,16 +113,16 @@ class Counting(Protocol):
 class Tilted:
     """Private points and noise: the rule of least cost, less the bonus of its features, is wanted."""
 
-    of: Rules
+    rules: Rules
     lifted: np.ndarray = field(repr=False)  # int8, points x coordinates
     cost: np.ndarray = field(repr=False)  # int64
     bonus: np.ndarray | None = field(default=None, repr=False)  # int64, a feature each
 
     def value(self, rule: Rule) -> int:
         """What a rule costs, exactly."""
-        paid = sum(self.cost[self.of.values(rule, self.lifted)].tolist())
+        paid = sum(self.cost[self.rules.values(rule, self.lifted)].tolist())
         return paid - (
-            0 if self.bonus is None else sum(self.bonus[self.of.features_of(rule)].tolist())
+            0 if self.bonus is None else sum(self.bonus[self.rules.features_of(rule)].tolist())
         )
 
 
@@ -151,7 +151,7 @@ class Certifier(ABC):
         return "unconditional" if self.condition is None else f"conditional on {self.condition}"
 
     @abstractmethod
-    def check(self, of: Rules) -> None:
+    def check(self, rules: Rules) -> None:
         """Raise, in a sentence, if such a class cannot be served."""
 
 
@@ -159,18 +159,18 @@ def certified(problem: Tilted, solved: Solved | None, gap: int) -> bool:
     """Whether a proof holds as far as can be checked: nothing better than ``gap`` is known, or
     claimed to be possible.
     """
-    if solved is None or not problem.of.contains(solved.rule):
+    if solved is None or not problem.rules.contains(solved.rule):
         return False
     worth = problem.value(solved.rule)
     if not 0 <= worth - solved.bound <= gap:
         return False
-    rivals = problem.of.rules() if is_small(problem.of) else problem.of.nearby(solved.rule)
+    rivals = problem.rules.rules() if is_small(problem.rules) else problem.rules.nearby(solved.rule)
     return all(
-        problem.value(rival) >= worth - gap for rival in rivals if problem.of.contains(rival)
+        problem.value(rival) >= worth - gap for rival in rivals if problem.rules.contains(rival)
     )
 
 
 @lru_cache(maxsize=256)
-def is_small(of: Rules) -> bool:
+def is_small(rules: Rules) -> bool:
     """Whether every rule can be looked at."""
-    return sum(1 for _ in itertools.islice(of.rules(), MOST_LISTED + 1)) <= MOST_LISTED
+    return sum(1 for _ in itertools.islice(rules.rules(), MOST_LISTED + 1)) <= MOST_LISTED

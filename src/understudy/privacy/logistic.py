@@ -68,7 +68,7 @@ class Terms:
     """
 
     rows: int
-    made: int  # how much the made rows weigh together
+    fake: int  # how much the made rows weigh together
     marginals: int
     cells: int
     ridge: int
@@ -76,21 +76,21 @@ class Terms:
 
     @classmethod
     def of(
-        cls, *, rows: int, made: int, marginals: int, cells: int, ridge: int, sigma: int | Fraction
+        cls, *, rows: int, fake: int, marginals: int, cells: int, ridge: int, sigma: int | Fraction
     ) -> Terms:
         """With a sigma in rows, rounded up."""
-        return cls(rows, made, marginals, cells, ridge, math.ceil(sigma * 2**COARSE))
+        return cls(rows, fake, marginals, cells, ridge, math.ceil(sigma * 2**COARSE))
 
     @property
     def steepest(self) -> int:
         """No eigenvalue of the objective's second derivative is above this."""
-        return self.ridge + math.ceil((self.rows + self.made) * self.marginals * STEEPEST)
+        return self.ridge + math.ceil((self.rows + self.fake) * self.marginals * STEEPEST)
 
     @property
     def box(self) -> int:
         """No entry of theta is beyond this: there the ridge pulls harder than all else can push."""
         return -(
-            -((self.rows + self.made) * 2**COARSE + FAR * self.sigma)
+            -((self.rows + self.fake) * 2**COARSE + FAR * self.sigma)
             * 2 ** (GRID - COARSE)
             // self.ridge
         )
@@ -105,7 +105,7 @@ class Terms:
         """How far a computed slope is from the true one at most: a unit in each row's weight, and
         one in each entry of ridge * theta.
         """
-        return (self.rows + self.made) * _root_up(self.marginals) + _root_up(self.cells)
+        return (self.rows + self.fake) * _root_up(self.marginals) + _root_up(self.cells)
 
     @property
     def off(self) -> Fraction:
@@ -205,12 +205,12 @@ def checked_parts(batches: Sequence[Marginal], shape: Sequence[int]) -> tuple[Ma
 
 
 def checked_terms(
-    *, rows: int, made: int, marginals: int, cells: int, ridge: object, sigma: object
+    *, rows: int, fake: int, marginals: int, cells: int, ridge: object, sigma: object
 ) -> Terms:
     """The numbers of a discriminator, or a refusal in a sentence; all of them are public."""
     # plain numbers: others may see what they are multiplied with, and say what they like
-    held, width = whole(ridge, 1), exact_number(sigma)
-    if held is None or held > LARGEST_RIDGE:
+    strength, width = whole(ridge, 1), exact_number(sigma)
+    if strength is None or strength > LARGEST_RIDGE:
         raise ParameterError(
             f"A discriminator needs a ridge, a whole number from 1 to {LARGEST_RIDGE:,}."
         )
@@ -220,9 +220,9 @@ def checked_terms(
             f" {MOST_SIGMA}."
         )
     terms = Terms.of(
-        rows=rows, made=made, marginals=marginals, cells=cells, ridge=held, sigma=width
+        rows=rows, fake=fake, marginals=marginals, cells=cells, ridge=strength, sigma=width
     )
-    slope = (rows + made) * 2**COARSE + FAR * terms.sigma
+    slope = (rows + fake) * 2**COARSE + FAR * terms.sigma
     if (
         slope >= LARGEST_SLOPE * 2**COARSE
         or marginals * (terms.box + 1) >= LARGEST_SCORE
@@ -234,7 +234,7 @@ def checked_terms(
         )
     # Plain descent is sure to arrive: rounding holds it up by no more than this (proofs/discriminate, M14).
     stuck = terms.error + Fraction(terms.steepest * _root_up(cells), 2 ** (GRID - FINE))
-    if 2 * (1 + Fraction(terms.steepest, held)) * stuck > terms.stop:
+    if 2 * (1 + Fraction(terms.steepest, strength)) * stuck > terms.stop:
         raise NotSupported(
             "The discriminator could not be found closely enough to be covered by its noise; use a"
             " larger ridge."
@@ -242,10 +242,10 @@ def checked_terms(
     return terms
 
 
-def checked_rows(made: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+def checked_rows(rows: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """Public rows of codes, copied, or a refusal in a sentence."""
     try:
-        codes = np.array(made)
+        codes = np.array(rows)
     except ValueError:
         raise ParameterError("A discriminator needs made rows of the same length.") from None
     if (
@@ -265,7 +265,7 @@ class Question:
     """One discriminator that is asked for: all public, and checked."""
 
     batches: tuple[Marginal, ...]
-    made: CodedRows
+    fake: CodedRows
     weight: int
     terms: Terms
 
@@ -273,7 +273,7 @@ class Question:
     def checked(
         cls,
         batches: Sequence[Marginal],
-        made: np.ndarray,
+        fake: np.ndarray,
         shape: tuple[int, ...],
         *,
         rows: int,
@@ -281,14 +281,14 @@ class Question:
         ridge: object,
         sigma: object,
     ) -> Question:
-        batches, codes = checked_parts(batches, shape), checked_rows(made, shape)
+        batches, codes = checked_parts(batches, shape), checked_rows(fake, shape)
         each = whole(weight, 1)
         if each is None:
             raise ParameterError("Made rows weigh a whole number of at least 1 each.")
         cells = sum(batch.size for batch in batches)
         terms = checked_terms(
             rows=rows,
-            made=each * len(codes),
+            fake=each * len(codes),
             marginals=len(batches),
             cells=cells,
             ridge=ridge,
@@ -298,13 +298,13 @@ class Question:
 
     def answered(self, table: Verbs, b: np.ndarray) -> np.ndarray:
         """A theta whose slope is certified to be small; ``b`` is in units of 2^-30."""
-        all_made = self.weight * np.concatenate(
-            [batch.counts(self.made).dense() for batch in self.batches]
+        totals = self.weight * np.concatenate(
+            [batch.counts(self.fake).dense() for batch in self.batches]
         ).astype(np.int64)
 
         def slope(theta: np.ndarray) -> np.ndarray:
             doubts = Doubts(self.batches, theta)
-            rows = (all_made << FINE) - self.weight * self.made.scan(doubts) - table.scan(doubts)
+            rows = (totals << FINE) - self.weight * self.fake.scan(doubts) - table.scan(doubts)
             return rows + _scaled(theta, self.terms.ridge) + (b << (FINE - COARSE))
 
         return minimised(slope, self.terms)
@@ -406,8 +406,8 @@ class Doubts:
 
     def tally(self, block: np.ndarray) -> np.ndarray:
         """What the rows of a block add up to."""
-        found: np.ndarray = _doubts(block, *self._places, self.theta, LEVELS)
-        return found
+        sums: np.ndarray = _doubts(block, *self._places, self.theta, LEVELS)
+        return sums
 
 
 @kernel()

@@ -160,11 +160,11 @@ class Meter:
         exact = (
             self._open_source() if isinstance(priced.reads, Passes) else self._look(priced.reads)
         )
-        found = priced.answer(exact, self._noise)
+        answer = priced.answer(exact, self._noise)
         if kind is ReleaseTotal:
-            assert isinstance(found, Measurement)
-            self._rows, self._rows_sigma = max(1, int(found.counts[0])), found.sigma
-        return found
+            assert isinstance(answer, Measurement)
+            self._rows, self._rows_sigma = max(1, int(answer.counts[0])), answer.sigma
+        return answer
 
     def _public(self) -> Public:
         return Public(
@@ -179,13 +179,11 @@ class Meter:
         )
 
     def _own(self, batch: QueryClass) -> QueryClass:
-        """The room's own copy of a batch, made once: nobody hangs a method on it, or changes it
-        after it was priced.
-        """
+        """The room's own copy of a batch, made once: nobody can change it after it was priced."""
         if type(batch) is Marginal:
             return self._fitting(Marginal(batch.positions, batch.shape))
-        given, copy = self._owned.get(id(batch), (None, None))
-        if given is not batch or copy is None:
+        original, copy = self._owned.get(id(batch), (None, None))
+        if original is not batch or copy is None:
             copy = self._fitting(let_in_batch(batch, self._trusts))
             self._owned[id(batch)] = batch, copy
         return copy
@@ -225,11 +223,11 @@ class Meter:
             if isinstance(batch, (Marginal, BinnedMarginal)):
                 tables.setdefault(batch.positions, []).append(batch)
         # all in one pass over the data
-        found = source.count(list(tables)) if tables else []
+        tallies = source.count(list(tables)) if tables else []
         # one at a time, so that the wide form of each table goes as soon as the narrow one is made;
         # in full resolution it stays only if it was asked for
-        while found:
-            whole, (_, asked) = found.pop(), tables.popitem()
+        while tallies:
+            whole, (_, asked) = tallies.pop(), tables.popitem()
             for batch in asked:
                 counts = batch.added_up(whole) if isinstance(batch, BinnedMarginal) else whole
                 self._exact[batch] = compact(counts)

@@ -49,7 +49,7 @@ class Perturbation:
     the gap, and one for ties.
     """
 
-    of: Rules
+    rules: Rules
     on: NoiseOn
     weight: int
     gap: int
@@ -62,7 +62,7 @@ class Perturbation:
 
     @property
     def slots(self) -> int:
-        return len(self.of.separators()) if self.on is NoiseOn.SEPARATORS else self.of.slots
+        return len(self.rules.separators()) if self.on is NoiseOn.SEPARATORS else self.rules.slots
 
     @property
     def scale(self) -> Fraction:
@@ -76,7 +76,7 @@ class Perturbation:
     @property
     def draws(self) -> int:
         """How many numbers of noise."""
-        return self.slots if self.on is NoiseOn.SEPARATORS else self.of.features
+        return self.slots if self.on is NoiseOn.SEPARATORS else self.rules.features
 
     def noise(self, noise: Noise) -> np.ndarray:
         return (
@@ -85,26 +85,24 @@ class Perturbation:
             else noise.geometric(self.draws, self.scale)
         )
 
-    def tilted(self, points: Points, drawn: np.ndarray) -> Tilted:
+    def tilted(self, points: Points, noise: np.ndarray) -> Tilted:
         """Points whose costs are whole multiples of ``weight``, under noise."""
-        lifted, cost = self.of.lift(points.bits), points.cost
+        lifted, cost = self.rules.lift(points.bits), points.cost
         if self.on is NoiseOn.FEATURES:
-            return _compact(Tilted(self.of, lifted, cost, drawn))
+            return _compact(Tilted(self.rules, lifted, cost, noise))
         return _compact(
             Tilted(
-                self.of,
-                np.concatenate([lifted, self.of.separators()]),
-                np.concatenate([cost, drawn]),
+                self.rules,
+                np.concatenate([lifted, self.rules.separators()]),
+                np.concatenate([cost, noise]),
             )
         )
 
     def canonical(self, rule: Rule) -> Rule:
-        """The rule as a function of its description alone: how a solver wrote it down among equals
-        must not show.
-        """
+        """The rule by its description alone: how a solver wrote it among equals must not show."""
         plain = tuple(int(e) for e in rule)
         return (
-            self.of.rule_of(self.of.values(plain, self.of.separators()))
+            self.rules.rule_of(self.rules.values(plain, self.rules.separators()))
             if self.on is NoiseOn.SEPARATORS
             else plain
         )
@@ -112,7 +110,7 @@ class Perturbation:
 
 def perturbation(
     task: LearningTask,
-    of: Rules,
+    rules: Rules,
     epsilon: Fraction,
     noise_on: NoiseOn | str | None = None,
     weight: int = WEIGHT,
@@ -121,12 +119,12 @@ def perturbation(
     """Noise for a task, by default on features where a class has a width; raises, in a sentence,
     what makes no sense. Reads nothing.
     """
-    fine, near = _checked("weight", weight, 1), _checked("gap", gap, 0)
+    fine, near, top = _checked("weight", weight, 1), _checked("gap", gap, 0), max(task.costs)
     if noise_on is not None and noise_on not in list(NoiseOn):
         raise ParameterError(f"noise_on is {' or '.join(NoiseOn)}.")
-    usual = NoiseOn.SEPARATORS if of.width is None else NoiseOn.FEATURES
+    usual = NoiseOn.SEPARATORS if rules.width is None else NoiseOn.FEATURES
     on = usual if noise_on is None else NoiseOn(noise_on)
-    noisy = Perturbation(of=of, on=on, weight=fine, gap=near, top=max(task.costs), epsilon=epsilon)
+    noisy = Perturbation(rules=rules, on=on, weight=fine, gap=near, top=top, epsilon=epsilon)
     if noisy.draws * noisy.scale * FAR > LARGEST_SUM // 2:  # features need a width, and say so
         raise ParameterError(
             "So much noise is needed for this epsilon that no solver could carry it; raise epsilon"
@@ -146,19 +144,19 @@ def _checked(name: str, number: object, least: int) -> int:
 
 def _compact(problem: Tilted) -> Tilted:
     """Without the points that cost nothing."""
-    kept = problem.cost != 0
-    return Tilted(problem.of, problem.lifted[kept], problem.cost[kept], problem.bonus)
+    nonzero = problem.cost != 0
+    return Tilted(problem.rules, problem.lifted[nonzero], problem.cost[nonzero], problem.bonus)
 
 
 def solve(noisy: Perturbation, points: Points, certifier: Certifier, noise: Noise) -> Rule | None:
     """One perturbed optimum; None without a proof that holds."""
-    drawn = noisy.noise(noise)
+    draws = noisy.noise(noise)
     # next to impossible, and just as likely on every table
-    if sum(np.abs(drawn).tolist()) > LARGEST_SUM // 2:
+    if sum(np.abs(draws).tolist()) > LARGEST_SUM // 2:
         return None
     # a solver is somebody else's code, and what it says may quote the points
     with contextlib.suppress(Exception):
-        problem = noisy.tilted(points, drawn)
+        problem = noisy.tilted(points, draws)
         solved = certifier.solve(problem)
         return (
             noisy.canonical(solved.rule)

@@ -66,12 +66,12 @@ def check_measurable(batches: Sequence[QueryClass], sparse: bool) -> None:
 
 
 def checked_shares(
-    batches: Sequence[QueryClass], given: Sequence[np.ndarray]
+    batches: Sequence[QueryClass], answers: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, ...]:
     """A model's answers, copied: somebody may go on writing to them."""
     wrong = "Each batch of queries needs one answer per query."
     try:
-        shares = tuple(np.array(share, np.float64) for share in given)
+        shares = tuple(np.array(share, np.float64) for share in answers)
     except (TypeError, ValueError):
         raise ParameterError(wrong) from None
     if (
@@ -93,15 +93,15 @@ def check_distinct(draws: int, candidates: int, distinct: bool) -> None:
 
 def as_shares(weights: Sequence[int | Fraction] | None, count: int) -> list[Fraction]:
     """Weights as exact shares of one."""
-    given = [Fraction(1)] * count if weights is None else [exact_number(w) for w in weights]
-    if len(given) != count or not all(w is not None and w > 0 for w in given):
+    numbers = [Fraction(1)] * count if weights is None else [exact_number(w) for w in weights]
+    if len(numbers) != count or not all(w is not None and w > 0 for w in numbers):
         raise ParameterError("Weights are whole numbers or Fractions above 0, one for each batch.")
-    exact = [w for w in given if w is not None]
+    exact = [w for w in numbers if w is not None]
     return [w / sum(exact) for w in exact]
 
 
 def checked_answers(
-    reads: Sequence[Read], given: Sequence[Counts], answer_rows: object, rows: int
+    reads: Sequence[Read], counts: Sequence[Counts], answer_rows: object, rows: int
 ) -> tuple[tuple[Counts, ...], int]:
     """Counts among some rows that answer each query once, in a form that the kernels compare
     without wrapping; and the number of those rows.
@@ -114,7 +114,7 @@ def checked_answers(
             np.asarray(one.values).view(),  # of a length and type that nobody else sets
             None if one.keys is None else np.array(one.keys),
         )
-        for one in given
+        for one in counts
     )
     if not reads or among is None or [r.size for r in reads] != [one.cells for one in answers]:
         raise ParameterError(
@@ -179,15 +179,15 @@ def checked_epsilon(epsilon: object) -> Fraction:
     return exact
 
 
-def checked_certifier(given: Certifier, of: Rules, also: tuple[type, ...]) -> Certifier:
-    by = let_in(given, also)
-    by.check(of)
+def checked_certifier(certifier: Certifier, rules: Rules, also: tuple[type, ...]) -> Certifier:
+    by = let_in(certifier, also)
+    by.check(rules)
     return by
 
 
-def check_task(task: LearningTask, of: Rules, shape: Sequence[int]) -> None:
+def check_task(task: LearningTask, rules: Rules, shape: Sequence[int]) -> None:
     """That a class fits its task, and that the task's columns can be counted together."""
-    if of.attributes != len(task.attributes):
+    if rules.attributes != len(task.attributes):
         raise ParameterError(
             "Learning needs a Task, and a class of rules over as many attributes as the task has."
         )
@@ -204,12 +204,12 @@ def check_sums(rows: int, task: LearningTask, weight: int) -> None:
         raise ParameterError(f"With {rows:,} rows and these costs, weight must be smaller.")
 
 
-def checked_points(given: Points | None, of: Rules) -> Points:
+def checked_points(points: Points | None, rules: Rules) -> Points:
     """Public points, copied."""
-    if given is None:
-        return Points(np.zeros((0, of.attributes), np.uint8), np.zeros(0, np.int64))
-    bits, cost = np.array(given.bits), np.array(given.cost)
-    shaped = bits.shape == (*cost.shape, of.attributes) and cost.ndim == 1
+    if points is None:
+        return Points(np.zeros((0, rules.attributes), np.uint8), np.zeros(0, np.int64))
+    bits, cost = np.array(points.bits), np.array(points.cost)
+    shaped = bits.shape == (*cost.shape, rules.attributes) and cost.ndim == 1
     typed = bits.dtype.kind in "biu" and cost.dtype == np.int64
     sound = shaped and typed and bool(np.isin(bits, (0, 1)).all())
     if not sound or sum(abs(each) for each in cost.tolist()) > LARGEST_SUM // 4:
@@ -229,9 +229,9 @@ def whole(value: object, least: int) -> int | None:
 
 
 def whole_numbers(values: Sequence[int] | None, count: int, least: int, name: str) -> list[int]:
-    given = [least] * count if values is None else [whole(value, least) for value in values]
-    exact = [value for value in given if value is not None]
-    if len(given) != count or len(exact) != count:
+    numbers = [least] * count if values is None else [whole(value, least) for value in values]
+    exact = [value for value in numbers if value is not None]
+    if len(numbers) != count or len(exact) != count:
         raise ParameterError(
             f"{name} are whole numbers of at least {least}, one for each candidate."
         )
@@ -257,15 +257,15 @@ class Slot(NamedTuple):
 
 
 def slots_of(
-    reads: Sequence[Read], drawn: Sequence[Choice], satisfied: Sequence[bool]
+    reads: Sequence[Read], choices: Sequence[Choice], satisfied: Sequence[bool]
 ) -> list[Slot]:
     """Where each drawn query is; raises unless each is of these batches and has a yes or no."""
     # Read once: a sequence of the caller's own kind might not say the same thing twice.
-    drawn, satisfied = tuple(drawn), tuple(satisfied)
+    choices, satisfied = tuple(choices), tuple(satisfied)
     where = {batch: i for i, (batch, _) in enumerate(reads)}
     if (
-        not drawn
-        or len(drawn) != len(satisfied)
+        not choices
+        or len(choices) != len(satisfied)
         or any(hit not in (False, True) for hit in satisfied)
     ):
         raise ParameterError(
@@ -273,7 +273,7 @@ def slots_of(
             " satisfies it."
         )
     slots = []
-    for choice, hit in zip(drawn, satisfied, strict=True):
+    for choice, hit in zip(choices, satisfied, strict=True):
         at = where.get(choice.batch) if isinstance(choice, Choice) else None
         index = whole(choice.index, 0) if at is not None else None
         sound = at is not None and index is not None and choice.sign in (1, -1)

@@ -34,15 +34,13 @@ def milestone(records: int) -> int:
 
 
 def resampling(
-    *, slots: int, kappa: Fraction, gamma: Fraction, rows: int, records: int, of: int
+    *, slots: int, kappa: Fraction, gamma: Fraction, rows: int, records: int, candidates: int
 ) -> ev.RenyiCurve:
-    """What one round of ``slots`` slots is charged, after so many records, over ``rows`` rows and
-    ``of`` queries.
-    """
+    """What one round is charged, after so many records, where ``candidates`` may be drawn."""
     slot = (kappa, gamma, gamma + 2 * kappa * rows, kappa * milestone(records) + TABLE_ERROR)
     curve = tuple(slots * r for r in _slot_curve(*slot))
     rho = slots * slot_rho(kappa, gamma, slot[-1])
-    return ev.RenyiCurve(what=f"resample {slots:,} of {of:,}", curve=curve, rho=rho)
+    return ev.RenyiCurve(what=f"resample {slots:,} of {candidates:,}", curve=curve, rho=rho)
 
 
 @lru_cache(maxsize=4096)

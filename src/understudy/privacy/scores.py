@@ -54,7 +54,7 @@ def gaps(
     whole = (2 * rows * np.arange(min(answer_rows + 1, LOOKUP), dtype=np.int64) + answer_rows) // (
         2 * answer_rows
     )
-    found = np.empty(len(exact), np.int64)
+    scores = np.empty(len(exact), np.int64)
     busy = sum(len(c.values) for c in exact) >= WORTH_THREADS
     workers = min(MOST_THREADS, os.cpu_count() or 1, len(exact)) if busy else 1
 
@@ -62,14 +62,14 @@ def gaps(
         for i in range(first, len(exact), workers):
             floor = 0 if floors is None else min(floors[i], int(MOST_TOTAL))
             largest, total = _compare(exact[i], answers[i], whole, scale, floor)
-            found[i] = largest if score is MarginalScore.LARGEST else total
+            scores[i] = largest if score is MarginalScore.LARGEST else total
 
     if workers == 1:
         work(0)
     else:
         with ThreadPoolExecutor(workers) as pool:
             list(pool.map(work, range(workers)))
-    return found
+    return scores
 
 
 def compact(counts: Counts) -> Counts:

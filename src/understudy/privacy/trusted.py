@@ -72,8 +72,8 @@ def let_in_batch(batch: QueryClass, also: tuple[type, ...] = ()) -> QueryClass:
     if any(kind is one for one in also):
         return batch
     if is_of(kind, (f"{QUERIES}.",)):
-        made: QueryClass = _rebuilt(batch)
-        return made
+        copy: QueryClass = _rebuilt(batch)
+        return copy
     if any(entry.load() is kind for entry in entry_points(group=QUERIES)):
         return batch
     raise ParameterError(
@@ -113,16 +113,16 @@ def let_in(thing: Thing, also: tuple[type, ...] = ()) -> Thing:
             "Exact values are handed to the types of a closed list only, not to their subclasses:"
             f" {named}. {kind.__name__} is none of them, so nothing was looked at."
         )
-    given = {one.name: getattr(thing, one.name) for one in fields(kind)}
-    return kind(**{name: _copied(value, also) for name, value in given.items()})
+    values = {one.name: getattr(thing, one.name) for one in fields(kind)}
+    return kind(**{name: _copied(value, also) for name, value in values.items()})
 
 
 def _copied(value: Any, also: tuple[type, ...]) -> Any:
     if value is None:
         return None
     if isinstance(value, (tuple, frozenset)):
-        made = [_copied(one, also) for one in value]
-        return tuple(made) if isinstance(value, tuple) else frozenset(made)
+        items = [_copied(one, also) for one in value]
+        return tuple(items) if isinstance(value, tuple) else frozenset(items)
     for kind, plain in PLAIN.items():
         if isinstance(value, kind):
             return plain(value)

@@ -115,7 +115,7 @@ class RuleClass(ABC):
         """Lifted points (int8) on which any two different rules of the class differ somewhere."""
 
     @abstractmethod
-    def rule_of(self, said: np.ndarray) -> Rule:
+    def rule_of(self, values: np.ndarray) -> Rule:
         """The one rule, in its only form, that says this at the separators."""
 
     @property
@@ -263,9 +263,9 @@ class SubsetClass(RuleClass):
                     yield tuple(sorted((*start, e)))
         yield from fewer
 
-    def rule_of(self, said: np.ndarray) -> Rule:
+    def rule_of(self, values: np.ndarray) -> Rule:
         """Where separator j says yes exactly to the rules with element j."""
-        return tuple(np.flatnonzero(np.asarray(said, bool)).tolist())
+        return tuple(np.flatnonzero(np.asarray(values, bool)).tolist())
 
     def dual_separators(self) -> list[Rule]:
         return [(j,) for j in range(self.attributes)]

@@ -50,15 +50,15 @@ class Listing(Certifier):
     name: ClassVar[str] = "listing"
     condition: ClassVar[str | None] = None
 
-    def check(self, of: Rules) -> None:
-        if not is_small(of):
+    def check(self, rules: Rules) -> None:
+        if not is_small(rules):
             raise NotSupported(
                 f"Only classes of up to {MOST_LISTED:,} rules can be listed; use the certifier"
                 " cpsat."
             )
 
     def solve(self, problem: Tilted) -> Solved | None:
-        worth, rule = min((problem.value(rule), rule) for rule in problem.of.rules())
+        worth, rule = min((problem.value(rule), rule) for rule in problem.rules.rules())
         return Solved(rule, worth)
 
 
@@ -74,8 +74,8 @@ class Counted(Certifier):
     name: ClassVar[str] = "counting"
     condition: ClassVar[str | None] = None
 
-    def check(self, of: Rules) -> None:
-        if not _can_count(of):
+    def check(self, rules: Rules) -> None:
+        if not _can_count(rules):
             raise NotSupported(
                 "The certifier counting is for conjunctions, disjunctions and parities without a"
                 f" width, of at most {MOST_LIFTED} literals, negations included; use the certifier"
@@ -111,7 +111,7 @@ class Cpsat(Certifier):
         ):
             raise ParameterError("The certifier cpsat needs a positive limit of work.")
 
-    def check(self, of: Rules) -> None:
+    def check(self, rules: Rules) -> None:
         if importlib.util.find_spec("ortools") is None:
             raise NotSupported(
                 "The certifier cpsat needs OR-tools: pip install 'understudy[solvers]'."
@@ -154,8 +154,8 @@ def _read(
 
 def _whole_class(problem: Tilted) -> RuleClass:
     """The class of a problem with all that solvers need of it."""
-    assert isinstance(problem.of, RuleClass)
-    return problem.of
+    assert isinstance(problem.rules, RuleClass)
+    return problem.rules
 
 
 def _can_count(rules: Rules) -> bool:

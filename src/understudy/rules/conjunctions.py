@@ -76,8 +76,8 @@ class Conjunctions(LiteralSets):
     def separators(self) -> np.ndarray:
         return (1 - np.eye(self.lifted)).astype(np.int8)
 
-    def rule_of(self, said: np.ndarray) -> Rule:
-        return tuple(np.flatnonzero(~np.asarray(said, bool)).tolist())
+    def rule_of(self, values: np.ndarray) -> Rule:
+        return tuple(np.flatnonzero(~np.asarray(values, bool)).tolist())
 
     def program(self, lifted: np.ndarray, cost: np.ndarray, bonus: np.ndarray | None) -> Program:
         program, first = self._start(cost, bonus)

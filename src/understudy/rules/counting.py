@@ -40,42 +40,42 @@ class Lattice:
     conjunctions, and "never" if signed.
     """
 
-    of: Conjunctions | Disjunctions
+    rules: Conjunctions | Disjunctions
 
     @property
     def _options(self) -> int:
-        return 2 + self.of.signed
+        return 2 + self.rules.signed
 
     @property
     def _negate(self) -> bool:
         """A disjunction is no exactly where the conjunction of negations is yes."""
-        return isinstance(self.of, Disjunctions)
+        return isinstance(self.rules, Disjunctions)
 
     @property
     def size(self) -> int:
-        return self._options**self.of.attributes + self.of.signed
+        return self._options**self.rules.attributes + self.rules.signed
 
     def costs(self, points: Points) -> np.ndarray:
-        d = self.of.attributes
+        d = self.rules.attributes
         bits = 1 - points.bits if self._negate else points.bits
         table = _table(bits, points.cost).reshape((2,) * d)
         for axis in range(d):
             no, yes = np.take(table, 0, axis), np.take(table, 1, axis)
-            table = np.stack([no, yes, no + yes] if self.of.signed else [yes, no + yes], axis)
+            table = np.stack([no, yes, no + yes] if self.rules.signed else [yes, no + yes], axis)
         costs = table.reshape(-1)
         total = int(points.cost.sum())
         costs = total - costs if self._negate else costs
-        constant = [total if self._negate else 0] if self.of.signed else []
+        constant = [total if self._negate else 0] if self.rules.signed else []
         return np.concatenate([costs, np.asarray(constant, np.int64)])
 
     def rule(self, index: int) -> Rule:
-        d = self.of.attributes
+        d = self.rules.attributes
         if index == self._options**d:
             return (0, d)  # an attribute and its negation
         rule = []
         for attribute, option in enumerate(np.unravel_index(index, (self._options,) * d)):
             if int(option) < self._options - 1:  # the last is to leave it out
-                rule.append(attribute + d * (self.of.signed and int(option) == 0))
+                rule.append(attribute + d * (self.rules.signed and int(option) == 0))
         return tuple(sorted(rule))
 
 
@@ -83,24 +83,24 @@ class Lattice:
 class Walsh:
     """All 2^d parities, and if signed their negations after them."""
 
-    of: Parities
+    rules: Parities
 
     @property
     def size(self) -> int:
-        return 2**self.of.lifted
+        return 2**self.rules.lifted
 
     def costs(self, points: Points) -> np.ndarray:
-        d = self.of.attributes
+        d = self.rules.attributes
         table = _table(points.bits, points.cost).reshape((2,) * d)
         for axis in range(d):
             no, yes = np.take(table, 0, axis), np.take(table, 1, axis)
             table = np.stack([no + yes, no - yes], axis)
         # The transform is (cost where even) - (cost where odd); the two add up to the total.
         odd = (int(points.cost.sum()) - table.reshape(-1)) // 2
-        return np.concatenate([odd, int(points.cost.sum()) - odd]) if self.of.signed else odd
+        return np.concatenate([odd, int(points.cost.sum()) - odd]) if self.rules.signed else odd
 
     def rule(self, index: int) -> Rule:
-        d = self.of.attributes
+        d = self.rules.attributes
         even, chosen = divmod(index, 2**d)
         return (*(j for j in range(d) if chosen >> (d - 1 - j) & 1), *([d] if even else []))
 
@@ -111,20 +111,20 @@ class Juntas:
     attributes, set of attributes, function.
     """
 
-    of: RuleClass
+    rules: RuleClass
 
     @property
     def _width(self) -> int:
-        return _width(self.of)
+        return _width(self.rules)
 
     @cached_property
     def _patterns(self) -> list[tuple[np.ndarray, list[Rule]]]:
-        return [functions(self.of, k) for k in range(self._width + 1)]
+        return [functions(self.rules, k) for k in range(self._width + 1)]
 
     @cached_property
     def _starts(self) -> list[int]:
         sizes = [
-            len(tables) * math.comb(self.of.attributes, k)
+            len(tables) * math.comb(self.rules.attributes, k)
             for k, (tables, _) in enumerate(self._patterns)
         ]
         return [0, *itertools.accumulate(sizes)]
@@ -138,8 +138,8 @@ class Juntas:
         costs = [np.zeros(0, np.int64)]
         for k, (tables, _) in enumerate(self._patterns):
             sets = np.asarray(
-                list(itertools.combinations(range(self.of.attributes), k)), np.int64
-            ).reshape(math.comb(self.of.attributes, k), k)
+                list(itertools.combinations(range(self.rules.attributes), k)), np.int64
+            ).reshape(math.comb(self.rules.attributes, k), k)
             for start in range(0, len(sets), 1024):
                 cells = _cells(columns, points.cost, sets[start : start + 1024])
                 costs.append((cells @ tables.T.astype(np.int64)).reshape(-1))
@@ -150,9 +150,9 @@ class Juntas:
         tables, rules = self._patterns[k]
         at, pattern = divmod(index - self._starts[k], len(tables))
         attributes = next(
-            itertools.islice(itertools.combinations(range(self.of.attributes), k), at, None)
+            itertools.islice(itertools.combinations(range(self.rules.attributes), k), at, None)
         )
-        return self.of.renamed(rules[pattern], attributes or (0,), small_class(self.of, k))
+        return self.rules.renamed(rules[pattern], attributes or (0,), small_class(self.rules, k))
 
 
 def small_class(rules: RuleClass, attributes: int) -> RuleClass:

@@ -128,22 +128,22 @@ class DecisionLists(RuleClass):
             points[i, list(pair)] = 1
         return points
 
-    def rule_of(self, said: np.ndarray) -> Rule:
+    def rule_of(self, values: np.ndarray) -> Rule:
         """By Rivest's greedy way: ask whatever settles some of the points that are left, the first
         such literal first.
         """
-        points, said = self.separators(), np.asarray(said, bool)
+        points, values = self.separators(), np.asarray(values, bool)
         left, rule = np.ones(len(points), bool), list[int]()
-        while left.any() and len(set(said[left].tolist())) > 1:
+        while left.any() and len(set(values[left].tolist())) > 1:
             for literal in range(self.lifted):
                 settled = left & (points[:, literal] == 1)
-                if settled.any() and len(set(said[settled].tolist())) == 1:
-                    rule += [literal, int(said[settled][0])]
+                if settled.any() and len(set(values[settled].tolist())) == 1:
+                    rule += [literal, int(values[settled][0])]
                     left &= ~settled
                     break
             else:
                 raise ParameterError("No decision list says this.")
-        return (*rule, int(said[left][0]))
+        return (*rule, int(values[left][0]))
 
     @property
     def features(self) -> int:

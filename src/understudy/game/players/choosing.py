@@ -114,7 +114,7 @@ class KeptQueries:
                 Resample(
                     batches=self._batches,
                     shares=shares,
-                    drawn=self._slots,
+                    choices=self._slots,
                     satisfied=satisfied,
                     records=records,
                     **settings,
@@ -149,7 +149,7 @@ class PrivateBestResponse:
             Attribute(x.column, frozenset([x.value]), f"{x.column}={x.value}")
             for x in every.literals
         )
-        self._of = Conjunctions(attributes=len(self._attributes), signed=False, width=width)
+        self._rules = Conjunctions(attributes=len(self._attributes), signed=False, width=width)
         self._for_choice = rho * CHOICE_SHARE
         # rounded down
         self._epsilon = Fraction(math.isqrt(math.floor((rho - self._for_choice) * 2**80)), 2**40)
@@ -178,9 +178,9 @@ class PrivateBestResponse:
         return self._meter.ask(
             Argmin(
                 task=task,
-                of=self._of,
+                rules=self._rules,
                 epsilon=self._epsilon,
-                certifier=certifier_of(self._certifier, self._of),
+                certifier=certifier_of(self._certifier, self._rules),
                 public=public,
             )
         )

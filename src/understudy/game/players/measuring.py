@@ -28,7 +28,7 @@ from understudy.schema import Schema
 
 # rows of a model that has none of its own: what rounding loses is far below one person
 FINE = 2**24
-SYNTHETIC_ROWS = 20_000  # about so many rows of a model are shown to a discriminator
+FAKE_ROWS = 20_000  # about so many rows of a model are shown to a discriminator
 # of a marginal too wide to hold, at most so many empty cells are expected among those measured
 EMPTY_CELLS = 1
 
@@ -181,13 +181,13 @@ class WholeDiscriminator:
 
     def point(self, model: Model) -> Sequence[Finding]:
         assert isinstance(model, Criticised)
-        count, weight = synthetic_rows(self._meter.rows)
-        synthetic = model.rows(count, self._rng)
+        count, weight = fake_rows(self._meter.rows)
+        fake = model.rows(count, self._rng)
         return [
             self._meter.ask(
                 Discriminate(
                     batches=model.batches,
-                    made=synthetic,
+                    fake=fake,
                     weight=weight,
                     ridge=self._ridge,
                     sigma=self._sigma,
@@ -196,11 +196,11 @@ class WholeDiscriminator:
         ]
 
 
-def synthetic_rows(rows: int) -> tuple[int, int]:
+def fake_rows(rows: int) -> tuple[int, int]:
     """How many rows of a model are shown beside so many of the table, and how often each counts:
     about as much in all.
     """
-    weight = max(1, rows // SYNTHETIC_ROWS)
+    weight = max(1, rows // FAKE_ROWS)
     return max(1, rows // weight), weight
 
 

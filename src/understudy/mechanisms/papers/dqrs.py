@@ -148,7 +148,7 @@ class _Prices:
                 gamma=gamma_after(t),
                 rows=self.rows,
                 records=t,
-                of=1,
+                candidates=1,
             )
             for t in range(1, rounds)
         )

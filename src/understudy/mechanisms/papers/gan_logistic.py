@@ -25,7 +25,7 @@ from understudy.counting.tally import DENSE_CELLS
 from understudy.errors import NotSupported, ParameterError
 from understudy.game.loop import Played, play
 from understudy.game.players.critic import CriticisedGenerator
-from understudy.game.players.measuring import WholeDiscriminator, synthetic_rows
+from understudy.game.players.measuring import WholeDiscriminator, fake_rows
 from understudy.game.players.network import Network, Size, check_network, one_thread
 from understudy.game.players.relaxed import MOST_NUMBERS
 from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, check_whole
@@ -188,10 +188,10 @@ class GanLogistic(Mechanism):
 
 def _public(workload: Workload, rows: int) -> dict[str, int]:
     """The public numbers that the cost of a discriminator depends on."""
-    count, weight = synthetic_rows(rows)
+    count, weight = fake_rows(rows)
     return {
         "rows": rows,
-        "made": count * weight,
+        "fake": count * weight,
         "marginals": len(workload.marginals),
         "cells": workload.cells,
     }

@@ -159,14 +159,14 @@ class Cost:
 
 def _log_delta_of_curve(curve: tuple[Fraction, ...], rho: Fraction, epsilon: Fraction) -> Decimal:
     """At the best order of the grid or beside it: a divergence never falls with the order."""
-    found = [log_delta(a, r + a * rho, epsilon) for a, r in zip(ORDERS, curve, strict=True)]
-    at = found.index(min(found))
+    deltas = [log_delta(a, r + a * rho, epsilon) for a, r in zip(ORDERS, curve, strict=True)]
+    at = deltas.index(min(deltas))
     for i in (at, at + 1):
         if 0 < i < len(ORDERS):
             order = best_order(rho, epsilon, curve[i], float(ORDERS[i - 1]), float(ORDERS[i]))
             order = min(max(order, ORDERS[i - 1]), ORDERS[i])
-            found.append(log_delta(order, curve[i] + order * rho, epsilon))
-    return min(found)
+            deltas.append(log_delta(order, curve[i] + order * rho, epsilon))
+    return min(deltas)
 
 
 def order_of(limit: Budget) -> Fraction | None:

@@ -76,7 +76,7 @@ class Chain:
             raise
         try:
             sync(self._fd)
-            found = self._read_back()
+            content = self._read_back()
         except OSError as problem:
             raise ReleaseFailed(
                 f"The disk did not confirm a record of the ledger ({problem.strerror}), so no row"
@@ -84,7 +84,7 @@ class Chain:
                 " shows it."
             ) from None
         self._data += line
-        if found != self._data:
+        if content != self._data:
             raise ReleaseFailed(
                 f"A record was written to the ledger {str(self.path)!r} and is not where it was"
                 " put, so no row was read: somebody else wrote at the same time, and locks do not"
@@ -161,8 +161,8 @@ def locked(paths: Sequence[Path], *, create: bool) -> Iterator[list[Chain]]:
             for path in paths:
                 at = path
                 fds.append(_open(path, create))
-                found = os.fstat(fds[-1])
-                files.setdefault((found.st_dev, found.st_ino), (path, fds[-1]))
+                status = os.fstat(fds[-1])
+                files.setdefault((status.st_dev, status.st_ino), (path, fds[-1]))
             for inode in sorted(files):
                 at, fd = files[inode]
                 lock(fd)

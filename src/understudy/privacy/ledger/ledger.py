@@ -289,8 +289,8 @@ def write_charge(
 
 def _new_files(chain: Chain, files: Sequence[FileId]) -> Record:
     """Files as a part of a record's body: readers that do not know of them pass over it."""
-    known = set(_files(chain.records))
-    new = [file.to_dict() for file in files if file not in known]
+    old = set(_files(chain.records))
+    new = [file.to_dict() for file in files if file not in old]
     return {"files": new} if new else {}
 
 
@@ -333,10 +333,10 @@ def statement(chain: Chain) -> Statement:
                 notes.append(TORN)
             else:
                 raise ValueError("unknown kind")
-        told = tuple(
+        final = tuple(
             replace(charge, ended=ends.get(charge.number, charge.ended)) for charge in charges
         )
-        state = Statement(neighbours, limit, told, tuple(notes), _files(chain.records))
+        state = Statement(neighbours, limit, final, tuple(notes), _files(chain.records))
         if _is_absurd(state.spent):  # every event has a known cost
             raise ValueError("more than anybody spends")
     except (KeyError, TypeError, ValueError, ArithmeticError):

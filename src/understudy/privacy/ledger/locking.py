@@ -40,7 +40,7 @@ fcntl, msvcrt = _module("fcntl"), _module("msvcrt")
 
 def lock(fd: int) -> None:
     """Wait until this open file is the only one that holds the lock."""
-    if any(os.path.samestat(os.fstat(fd), held) for held in getattr(_held, "files", ())):
+    if any(os.path.samestat(os.fstat(fd), file) for file in getattr(_local, "files", ())):
         raise OSError(errno.EDEADLK, "this release has locked it already and would wait for itself")
     if fcntl is not None:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -50,7 +50,7 @@ def lock(fd: int) -> None:
         raise OSError(errno.ENOSYS, "this platform has no locks that Understudy knows")
 
 
-_held = threading.local()
+_local = threading.local()
 
 
 @contextlib.contextmanager
@@ -58,11 +58,11 @@ def holding(paths: Iterable[Path]) -> Iterator[None]:
     """Refuse to wait for these files in this thread, which has locked them, while somebody else's
     code is called.
     """
-    _held.files = [os.stat(path) for path in paths]
+    _local.files = [os.stat(path) for path in paths]
     try:
         yield
     finally:
-        _held.files = []
+        _local.files = []
 
 
 def _lock_byte(fd: int) -> None:

@@ -45,13 +45,13 @@ class FileId:
 
     @classmethod
     def of(cls, file: str | Path) -> FileId:
-        found = os.stat(file)
-        return cls(found.st_dev, found.st_ino, os.path.realpath(file))
+        status = os.stat(file)
+        return cls(status.st_dev, status.st_ino, os.path.realpath(file))
 
     @classmethod
-    def from_dict(cls, given: dict[str, Any]) -> FileId:
+    def from_dict(cls, data: dict[str, Any]) -> FileId:
         """Raises KeyError, TypeError or ValueError for anything else than what ``to_dict`` makes."""
-        device, inode, path = given["device"], given["inode"], given["path"]
+        device, inode, path = data["device"], data["inode"], data["path"]
         if not (type(device) is int and type(inode) is int and isinstance(path, str)):
             raise TypeError("a file is two whole numbers and a path")
         return cls(device, inode, path)
@@ -65,7 +65,7 @@ class FileId:
 
 
 @dataclass(frozen=True)
-class Known:
+class Entry:
     """A ledger that was charged for a file; or, ``apart``, one said not to be the file's."""
 
     file: FileId
@@ -78,16 +78,16 @@ class Registry:
     """What is known of one user's files."""
 
     path: Path | None
-    entries: dict[Known, None] = field(default_factory=dict)  # a set that keeps its order
+    entries: dict[Entry, None] = field(default_factory=dict)  # a set that keeps its order
     changed: bool = False
 
-    def learn(self, known: Known) -> None:
-        self.changed |= known not in self.entries
-        self.entries[known] = None
+    def learn(self, entry: Entry) -> None:
+        self.changed |= entry not in self.entries
+        self.entries[entry] = None
 
-    def forget(self, known: Known) -> None:
-        self.changed |= known in self.entries
-        self.entries.pop(known, None)
+    def forget(self, entry: Entry) -> None:
+        self.changed |= entry in self.entries
+        self.entries.pop(entry, None)
 
     def save(self, say: Say) -> None:
         """Write it down, whole or not at all."""
@@ -135,7 +135,7 @@ def learn_beside(ledger: Path) -> None:
         if ledger.name.endswith(ENDING):
             file = FileId.of(str(ledger)[: -len(ENDING)])
             with opened(_in_silence) as registry:
-                registry.learn(Known(file, os.path.realpath(ledger)))
+                registry.learn(Entry(file, os.path.realpath(ledger)))
                 registry.save(_in_silence)
 
 
@@ -165,7 +165,7 @@ def _read(place: Path, path: Path | None, say: Say) -> Registry:
         try:
             entry = json.loads(line)
             registry.entries[
-                Known(FileId.from_dict(entry), os.fspath(entry["ledger"]), entry["apart"] is True)
+                Entry(FileId.from_dict(entry), os.fspath(entry["ledger"]), entry["apart"] is True)
             ] = None
         except (ValueError, KeyError, TypeError, RecursionError):
             wrong.append(line)
@@ -206,25 +206,25 @@ def _replace(path: Path, text: str) -> None:
 ENDING = ".ledger.jsonl"
 
 
-def known_in(folder: str) -> list[Known]:
+def entries_in(folder: str) -> list[Entry]:
     """What the ledgers of a folder say about files, for a registry that was lost or is somebody
     else's.
 
     Read without a lock and without checking: what is found here is only opened, and checked then.
     """
-    found: list[Known] = []
+    entries: list[Entry] = []
     with contextlib.suppress(OSError):
         for ledger in sorted(Path(folder).glob(f"*{ENDING}")):
             with contextlib.suppress(OSError):
                 # beside its file, which may have more names
-                found.append(Known(FileId.of(str(ledger)[: -len(ENDING)]), str(ledger)))
+                entries.append(Entry(FileId.of(str(ledger)[: -len(ENDING)]), str(ledger)))
             with contextlib.suppress(OSError):
                 if stat.S_ISREG(ledger.stat().st_mode):
-                    found.extend(Known(file, str(ledger)) for file in _told(ledger.read_bytes()))
-    return found
+                    entries.extend(Entry(file, str(ledger)) for file in _files(ledger.read_bytes()))
+    return entries
 
 
-def _told(data: bytes) -> Iterator[FileId]:
+def _files(data: bytes) -> Iterator[FileId]:
     for line in data.splitlines():
         if b'"files":' in line:
             with contextlib.suppress(

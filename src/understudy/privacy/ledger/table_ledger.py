@@ -28,7 +28,7 @@ from understudy.privacy.ledger.ledger import (
     write_charge,
 )
 from understudy.privacy.ledger.locking import holding
-from understudy.privacy.ledger.registry import FileId, Known, Registry, Say, known_in, opened
+from understudy.privacy.ledger.registry import Entry, FileId, Registry, Say, entries_in, opened
 from understudy.queries.base import Neighbours
 from understudy.sources.paths import expand
 
@@ -56,20 +56,20 @@ class TableLedger:
     Args:
         origin: the path or glob as it was given; the table's own ledger lies beside it.
         files: the files that it names.
-        given: the ledger to charge instead; others are then charged too if they have a limit.
+        ledger: the one to charge instead; others are then charged too if they have a limit.
         say: told in a sentence what cannot be kept.
     """
 
     def __init__(
-        self, origin: str | Path, files: Sequence[str | Path], given: Ledger | None, say: Say
+        self, origin: str | Path, files: Sequence[str | Path], ledger: Ledger | None, say: Say
     ) -> None:
-        if isinstance(given, TableLedger):
+        if isinstance(ledger, TableLedger):
             raise ParameterError(
                 "The ledgers of a table in files are found without being given; give none, or the"
                 " path of one."
             )
         self._own, self._is_file = FileLedger.beside(origin), os.path.exists(origin)
-        self._origin, self._given, self._say = str(origin), given, say
+        self._origin, self._ledger, self._say = str(origin), ledger, say
         self._files = _identify(files)
         self._charged: list[tuple[Ledger, int]] = []
 
@@ -91,26 +91,26 @@ class TableLedger:
 
     @property
     def where(self) -> str:
-        charged = [ledger for ledger, _ in self._charged] or [self._given or self._own]
+        charged = [ledger for ledger, _ in self._charged] or [self._ledger or self._own]
         return ", ".join(ledger.where for ledger in charged)
 
     def reserve(self, label: str, events: tuple[ev.Event, ...], neighbours: Neighbours) -> int:
         """Charge every ledger of the table, or raise and charge none."""
         total_cost(events)  # refuses unknown events before a file is touched
-        foreign = None if isinstance(self._given, FileLedger) else self._given
+        foreign = None if isinstance(self._ledger, FileLedger) else self._ledger
         # The registry stays locked until the charge is written: nobody finds these files without
         # their ledgers meanwhile.
         with opened(self._say) as registry:
-            asked, known = self._places(registry)
-            if not (asked or known):
+            asked, others = self._places(registry)
+            if not (asked or others):
                 assert foreign is not None
                 self._charged = [(foreign, foreign.reserve(label, events, neighbours))]
                 return self._charged[0][1]
-            places = {**known, **asked}
+            places = {**others, **asked}
             _check_limits(
                 [path for path in places if _is_there(path)], len(places), events, neighbours
             )
-            with locked([*asked, *known], create=True) as chains:
+            with locked([*asked, *others], create=True) as chains:
                 chains = self._chosen(chains, asked, neighbours)
                 check_charge(chains, events, neighbours)
                 files = [places[chain.path] for chain in chains]
@@ -140,9 +140,9 @@ class TableLedger:
     def ledgers(self) -> list[FileLedger]:
         """Every ledger of the table; its own, which is then still to be made, if there is none."""
         with opened(self._say) as registry:
-            asked, known = self._places(registry)
-        found = [path for path in {**asked, **known} if _is_there(path)]
-        return [FileLedger(path) for path in found or [self._own.path]]
+            asked, others = self._places(registry)
+        paths = [path for path in {**asked, **others} if _is_there(path)]
+        return [FileLedger(path) for path in paths or [self._own.path]]
 
     def set_limit(self, budget: Budget) -> None:
         """Set the limit of the table's ledger."""
@@ -166,34 +166,34 @@ class TableLedger:
                     "That cannot be kept, because there is no folder to keep it in; nothing was"
                     " changed."
                 )
-            index = _Index(self._all_known(registry), self._files)
-            met = [(file, one) for file in self._files for one in index.of(file)]
+            index = _Index(self._all_entries(registry), self._files)
+            matches = [(file, one) for file in self._files for one in index.of(file)]
             others = {
                 (one.ledger, file)
-                for file, one in met
+                for file, one in matches
                 if _is_there(one.ledger) and _may_be_another(file, one)
             }
             for ledger, file in sorted(others, key=str):
                 FileLedger(ledger).note(
                     f"{file.path} was said to be another table than this ledger's"
                 )
-                registry.learn(Known(file, ledger, apart=True))
-            for _, one in met:
+                registry.learn(Entry(file, ledger, apart=True))
+            for _, one in matches:
                 if not _is_there(one.ledger):
                     registry.forget(one)
             registry.save(self._say)
 
     def _one(self, registry: Registry) -> FileLedger:
         """The ledger that a limit belongs into."""
-        asked, known = self._places(registry)
+        asked, others = self._places(registry)
         if asked:
             return self._own
-        if len(known) > 1:
-            names = ", ".join(repr(str(path)) for path in known)
+        if len(others) > 1:
+            names = ", ".join(repr(str(path)) for path in others)
             raise ParameterError(
                 f"{self._origin!r} has several ledgers; name the one that is meant: {names}."
             )
-        return FileLedger(next(iter(known)))
+        return FileLedger(next(iter(others)))
 
     def _chosen(
         self, chains: list[Chain], asked: Collection[Path], neighbours: Neighbours
@@ -204,45 +204,45 @@ class TableLedger:
         chosen = []
         for chain in chains:
             state = statement(chain)
-            counts = self._given is None and state.neighbours in (None, neighbours)
+            counts = self._ledger is None and state.neighbours in (None, neighbours)
             if chain.path in asked or state.limit is not None or counts:
                 chosen.append(chain)
-        return chosen or chains if self._given is None else chosen
+        return chosen or chains if self._ledger is None else chosen
 
     def _places(self, registry: Registry) -> tuple[Places, Places]:
         """(ledgers that are asked for, others that are known for some of the files)."""
-        known, doubts = self._find(registry)
+        others, doubts = self._find(registry)
         registry.save(self._say)  # whatever becomes of the request
-        if self._given is None:
+        if self._ledger is None:
             asked = (
                 {}
-                if self._is_file and known and self._own.path not in known
+                if self._is_file and others and self._own.path not in others
                 else {self._own.path: list(self._files)}
             )
+        elif isinstance(self._ledger, FileLedger):
+            asked = {self._ledger.path: list(self._files)}
         else:
-            asked = (
-                {self._given.path: list(self._files)} if isinstance(self._given, FileLedger) else {}
-            )
+            asked = {}
         for file, one in doubts:
-            if any(_is_same(path, one.ledger) for path in (*asked, *known)):
+            if any(_is_same(path, one.ledger) for path in (*asked, *others)):
                 continue
-            if self._given is None or FileLedger(one.ledger).read().limit is not None:
+            if self._ledger is None or FileLedger(one.ledger).read().limit is not None:
                 raise ParameterError(DOUBT.format(file.path, one.file.path, one.ledger))
-        return asked, known
+        return asked, others
 
-    def _find(self, registry: Registry) -> tuple[Places, list[tuple[FileId, Known]]]:
+    def _find(self, registry: Registry) -> tuple[Places, list[tuple[FileId, Entry]]]:
         """(ledgers of the files, ledgers of which it cannot be told whether they are)."""
-        index = _Index(self._all_known(registry), self._files)
-        found: Places = defaultdict(list)
+        index = _Index(self._all_entries(registry), self._files)
+        places: Places = defaultdict(list)
         doubts = []
         for file in self._files:
             beside = FileLedger.beside(file.path).path
             ledgers = [beside] if _is_there(beside) else []
             for ledger in ledgers:  # one that was made before there was a registry
-                registry.learn(Known(file, os.path.realpath(ledger)))
+                registry.learn(Entry(file, os.path.realpath(ledger)))
             for one in index.of(file):
                 there = _is_there(one.ledger)
-                apart = Known(file, one.ledger, apart=True) in registry.entries
+                apart = Entry(file, one.ledger, apart=True) in registry.entries
                 if apart and _may_be_another(file, one):
                     continue
                 if not there:
@@ -256,32 +256,32 @@ class TableLedger:
                     doubts.append((file, one))
                 else:
                     ledgers.append(Path(one.ledger))
-                    if Known(file, one.ledger) not in registry.entries:
+                    if Entry(file, one.ledger) not in registry.entries:
                         self._say(RENAMED.format(file.path, one.file.path, one.ledger))
             for ledger in dict.fromkeys(ledgers):
-                found[ledger].append(file)
-        return dict(found), doubts
+                places[ledger].append(file)
+        return dict(places), doubts
 
-    def _all_known(self, registry: Registry) -> list[Known]:
+    def _all_entries(self, registry: Registry) -> list[Entry]:
         """What the registry knows, and what the ledgers in the folders of the files say."""
         folders = dict.fromkeys(os.path.dirname(file.path) for file in self._files)
-        told = [one for folder in folders for one in known_in(folder)]
-        return list(dict.fromkeys([one for one in (*registry.entries, *told) if not one.apart]))
+        nearby = [one for folder in folders for one in entries_in(folder)]
+        return list(dict.fromkeys([one for one in (*registry.entries, *nearby) if not one.apart]))
 
     def _learn(self, registry: Registry, places: Places) -> None:
         for ledger, files in places.items():
             for file in files:
-                registry.learn(Known(file, os.path.realpath(ledger)))
+                registry.learn(Entry(file, os.path.realpath(ledger)))
         registry.save(self._say)
 
 
 def _check_limits(
-    there: list[Path], of: int, events: tuple[ev.Event, ...], neighbours: Neighbours
+    there: list[Path], count: int, events: tuple[ev.Event, ...], neighbours: Neighbours
 ) -> None:
     """Refuse before a ledger is made that would stay behind empty. What decides is asked again once
     all are locked.
     """
-    if 0 < len(there) < of:
+    if 0 < len(there) < count:
         with locked(there, create=False) as chains:
             check_charge(
                 [chain for chain in chains if statement(chain).limit is not None],
@@ -293,36 +293,36 @@ def _check_limits(
 class _Index:
     """What is known, by path and by inode: the one of then, and the one that the path has now."""
 
-    def __init__(self, known: Iterable[Known], files: Iterable[FileId]) -> None:
-        self._by: dict[object, dict[Known, None]] = defaultdict(dict)
+    def __init__(self, entries: Iterable[Entry], files: Iterable[FileId]) -> None:
+        self._by: dict[object, dict[Entry, None]] = defaultdict(dict)
         devices = {file.device for file in files}
-        for one in known:
+        for one in entries:
             names: list[object] = [one.file.path, (one.file.device, one.file.inode)]
             if one.file.device in devices:  # no other mount is asked: it might not answer
                 names.extend((now.device, now.inode) for now in _now(one.file.path))
             for name in names:
                 self._by[name][one] = None
 
-    def of(self, file: FileId) -> list[Known]:
+    def of(self, file: FileId) -> list[Entry]:
         names = [file.path, *([(file.device, file.inode)] if file.inode else [])]
         return list(dict.fromkeys(one for name in names for one in self._by.get(name, ())))
 
 
 def _identify(files: Sequence[str | Path]) -> tuple[FileId, ...]:
     try:
-        found = tuple(FileId.of(file) for file in files)
+        ids = tuple(FileId.of(file) for file in files)
     except OSError:
         raise SourceError("A file of the table is not there any more; check the path.") from None
-    inodes = [(file.device, file.inode) for file in found if file.inode]
+    inodes = [(file.device, file.inode) for file in ids if file.inode]
     if len(set(inodes)) < len(inodes):
         raise SourceError(
             "Two of the files are one file under two names, and its rows would count twice; give a"
             " glob that names it once."
         )
-    return found
+    return ids
 
 
-def _may_be_another(file: FileId, one: Known) -> bool:
+def _may_be_another(file: FileId, one: Entry) -> bool:
     """Whether a file may only have the inode of what a ledger was charged for: neither its path,
     nor a path that is still its name.
     """

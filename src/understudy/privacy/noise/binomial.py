@@ -25,18 +25,16 @@ def binomial(noise: Noise, trials: int, odds: Odds) -> int:
     """How many of ``trials`` trials succeed; work grows with the root of the expected number."""
     if trials == 0:
         return 0
-    bits, drawn = FIRST_BITS, noise.below(1 << FIRST_BITS)
+    bits, uniform = FIRST_BITS, noise.below(1 << FIRST_BITS)
     while True:
-        found = _settled(trials, odds(2 * bits), drawn, bits)
-        if found is not None:
-            return found
-        drawn, bits = (drawn << bits) | noise.below(1 << bits), 2 * bits
+        count = _settled(trials, odds(2 * bits), uniform, bits)
+        if count is not None:
+            return count
+        uniform, bits = (uniform << bits) | noise.below(1 << bits), 2 * bits
 
 
-def _settled(trials: int, odds: tuple[Fraction, Fraction], drawn: int, bits: int) -> int | None:
-    """The k with P(K < k) <= U < P(K <= k) for every U that begins with ``drawn``, or None if there
-    are several.
-    """
+def _settled(trials: int, odds: tuple[Fraction, Fraction], uniform: int, bits: int) -> int | None:
+    """The k with P(K < k) <= U < P(K <= k) for all U that begin with ``uniform``, if it is one."""
     mode = min(trials, int((trials + 1) * odds[0] / (1 + odds[0])))
     up, beyond = _side(trials, mode, odds, bits)
     # Failures are a binomial with the inverse odds: the same walk, downwards.
@@ -45,8 +43,8 @@ def _settled(trials: int, odds: tuple[Fraction, Fraction], drawn: int, bits: int
     low = list(itertools.accumulate(w for w, _ in weights))
     high = list(itertools.accumulate((w for _, w in weights), initial=below))
     total_low, total_high = low[-1], high[-1] + beyond
-    at = bisect.bisect_left(low, (drawn + 1) * total_high, key=lambda w: w << bits)
-    if at == len(low) or drawn * total_low < high[at] << bits:
+    at = bisect.bisect_left(low, (uniform + 1) * total_high, key=lambda w: w << bits)
+    if at == len(low) or uniform * total_low < high[at] << bits:
         return None
     return mode - len(down) + at
 

@@ -131,19 +131,19 @@ def draw(
         if distinct:
             taken.add((group, member))
             cumulative[group:] = [total - weights[group] for total in cumulative[group:]]
-    return _found(clipped, values, groups, members)
+    return _candidates(clipped, values, groups, members)
 
 
-def _found(
+def _candidates(
     clipped: np.ndarray, values: np.ndarray, groups: np.ndarray, members: np.ndarray
 ) -> np.ndarray:
     """The candidates at these places of their groups, in one walk along all candidates."""
     order = np.lexsort((members, groups))
     wanted, starts = np.unique(groups[order], return_index=True)
-    found = np.empty(len(order), np.int64)
-    _walk(clipped, values[wanted], np.append(starts, len(order)), members[order], found)
+    candidates = np.empty(len(order), np.int64)
+    _walk(clipped, values[wanted], np.append(starts, len(order)), members[order], candidates)
     chosen = np.empty(len(order), np.int64)
-    chosen[order] = found
+    chosen[order] = candidates
     return chosen
 
 
@@ -153,7 +153,7 @@ def _walk(
     wanted: np.ndarray,
     starts: np.ndarray,
     members: np.ndarray,
-    found: np.ndarray,
+    candidates: np.ndarray,
 ) -> None:
     """For the scores ``wanted`` (rising): which candidates are the members of these numbers
     (rising, from ``starts``) of their group.
@@ -163,7 +163,7 @@ def _walk(
         group = np.searchsorted(wanted, clipped[candidate])
         if group < len(wanted) and wanted[group] == clipped[candidate]:
             while at[group] < starts[group + 1] and members[at[group]] == seen[group]:
-                found[at[group]] = candidate
+                candidates[at[group]] = candidate
                 at[group] += 1
             seen[group] += 1
 

@@ -55,12 +55,12 @@ class Noise:
     def uniform(self, size: int, bound: int) -> np.ndarray:
         """``size`` independent uniform integers in [0, bound), bound at most 2^62, by rejection."""
         bits = max(1, (bound - 1).bit_length())
-        found = np.zeros(0, np.int64)
-        while len(found) < size:
-            words = np.frombuffer(self._entropy(8 * (2 * (size - len(found)) + 16)), np.uint64)
+        numbers = np.zeros(0, np.int64)
+        while len(numbers) < size:
+            words = np.frombuffer(self._entropy(8 * (2 * (size - len(numbers)) + 16)), np.uint64)
             fresh = (words >> np.uint64(64 - bits)).astype(np.int64)
-            found = np.concatenate([found, fresh[fresh < bound]])
-        return found[:size]
+            numbers = np.concatenate([numbers, fresh[fresh < bound]])
+        return numbers[:size]
 
     # ------------------------------------------------------------------ discrete Gaussian
 
@@ -259,9 +259,9 @@ def _bernoulli(words: np.ndarray, at: np.ndarray, numerator: int, divisor: int) 
     while at[1] == 0:
         scaled = rest << DIGIT
         digit = scaled // divisor
-        drawn = _word(words, at)
-        if drawn != digit:
-            return drawn < digit
+        word = _word(words, at)
+        if word != digit:
+            return word < digit
         rest = scaled - digit * divisor
         if rest == 0:
             return False
@@ -271,11 +271,11 @@ def _bernoulli(words: np.ndarray, at: np.ndarray, numerator: int, divisor: int) 
 @kernel(borrows=True, inner=True)
 def _bernoulli_inverse_e(words: np.ndarray, at: np.ndarray, inverse_e: np.ndarray) -> bool:
     for i in range(len(inverse_e)):
-        drawn = _word(words, at)
+        word = _word(words, at)
         if at[1] != 0:
             return False
-        if drawn != inverse_e[i]:
-            return drawn < inverse_e[i]
+        if word != inverse_e[i]:
+            return word < inverse_e[i]
     at[1] = IMPOSSIBLE
     return False
 
@@ -302,9 +302,9 @@ def _below(words: np.ndarray, at: np.ndarray, bound: int) -> int:
     span = np.int64(1) << 32
     usable = span - span % bound
     while at[1] == 0:
-        drawn = (_word(words, at) << DIGIT) | _word(words, at)
-        if drawn < usable:
-            return drawn % bound
+        value = (_word(words, at) << DIGIT) | _word(words, at)
+        if value < usable:
+            return value % bound
     return 0
 
 
@@ -388,9 +388,9 @@ def _below_wide(words: np.ndarray, at: np.ndarray, bound: int) -> int:
     span = np.int64(1) << 48
     usable = span - span % bound
     while at[1] == 0:
-        drawn = (_word(words, at) << 2 * DIGIT) | (_word(words, at) << DIGIT) | _word(words, at)
-        if drawn < usable:
-            return drawn % bound
+        value = (_word(words, at) << 2 * DIGIT) | (_word(words, at) << DIGIT) | _word(words, at)
+        if value < usable:
+            return value % bound
     return 0
 
 

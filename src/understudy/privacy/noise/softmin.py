@@ -36,9 +36,7 @@ def draw_least(noise: Noise, costs: np.ndarray, kappa: Fraction) -> int:
 
 
 def settled(u: int, bits: int, drops: list[int], members: list[int], kappa: Fraction) -> int | None:
-    """The group that holds the share U of all weight, for every U in [u, u+1) / 2^bits; None while
-    there are several.
-    """
+    """The group that holds the share U of the weight, U in [u, u+1) / 2^bits; None if several do."""
     bounds = _bounds(drops, kappa, bits)
     low = list(
         itertools.accumulate(
@@ -63,14 +61,14 @@ def _bounds(drops: list[int], kappa: Fraction, bits: int) -> list[tuple[int, int
     """Whole numbers around 2^bits * exp(-kappa * drop)."""
     far = math.ceil(bits / kappa)  # beyond it exp(-kappa * drop) < 2^-bits, since e > 2
     digits = math.ceil(bits * 0.30103) + 30
-    found = []
+    bounds = []
     with localcontext(Context(prec=digits)) as ctx:
         rate = ctx.divide(Decimal(-kappa.numerator), Decimal(kappa.denominator))
         unit = Decimal(1 << bits)
         for drop in drops:
             if drop > far:
-                found.append((0, 1))
+                bounds.append((0, 1))
             else:
                 about = int(ctx.multiply((rate * drop).exp(), unit))
-                found.append((max(0, about - 1), about + 2))
-    return found
+                bounds.append((max(0, about - 1), about + 2))
+    return bounds

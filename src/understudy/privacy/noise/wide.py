@@ -35,14 +35,14 @@ def tail(sigma: Fraction, threshold: int) -> float:
     return float(beyond / (1 + 2 * np.exp(-(np.arange(1, reach) ** 2) / (2 * s * s)).sum()))
 
 
-def threshold_for(cells: int, sigma: Fraction, kept: int) -> int:
-    """The smallest threshold, at least 0, that at most ``kept`` of so many empty cells exceed on
+def threshold_for(cells: int, sigma: Fraction, most: int) -> int:
+    """The smallest threshold, at least 0, that at most ``most`` of so many empty cells exceed on
     average: a public rule.
     """
     low, high = 0, 40 * math.ceil(sigma)
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if cells * tail(sigma, middle) <= kept else (middle + 1, high)
+        low, high = (low, middle) if cells * tail(sigma, middle) <= most else (middle + 1, high)
     return low
 
 
@@ -68,10 +68,10 @@ def sampled_above(
     proposed = binomial(noise, cells - len(keys), partial(_odds, sigma, threshold + 1))
     risen = noise.above(proposed, sigma, threshold)
     places = np.concatenate([keys[large], _empty_cells(noise, cells, keys, len(risen))])
-    kept = np.concatenate([noisy[large], risen])
+    counts = np.concatenate([noisy[large], risen])
     # by cell number, so that order does not tell which cells are occupied
     order = np.argsort(places)
-    return places[order], kept[order]
+    return places[order], counts[order]
 
 
 def _empty_cells(noise: Noise, cells: int, keys: np.ndarray, count: int) -> np.ndarray:

@@ -39,7 +39,7 @@ class Argmin(Verb[Rule]):
 
     Attributes:
         task: attributes, label and costs.
-        of: the class.
+        rules: the class.
         epsilon: what it costs.
         certifier: who solves.
         noise_on: the separator set, or features if the class has a width; the latter by default
@@ -50,7 +50,7 @@ class Argmin(Verb[Rule]):
     """
 
     task: LearningTask
-    of: Rules
+    rules: Rules
     epsilon: int | Fraction
     certifier: Certifier
     noise_on: NoiseOn | str | None = None
@@ -62,14 +62,14 @@ class Argmin(Verb[Rule]):
     solve: ClassVar = staticmethod(solve)
 
     def priced(self, public: Public) -> Priced[Rule]:
-        asked = learning(self.task, self.of, public)
-        task, of = asked.task, asked.of
+        asked = learning(self.task, self.rules, public)
+        task, rules = asked.task, asked.rules
         epsilon = checked_epsilon(self.epsilon)
-        noisy = perturbation(task, of, epsilon, self.noise_on, self.weight, self.gap)
-        by = checked_certifier(self.certifier, of, public.trusts)
-        extra = checked_points(self.public, of)
+        noisy = perturbation(task, rules, epsilon, self.noise_on, self.weight, self.gap)
+        by = checked_certifier(self.certifier, rules, public.trusts)
+        extra = checked_points(self.public, rules)
         check_sums(public.rows, task, noisy.weight)
-        event = noisy.event(f"argmin over {of.name} of {of.attributes} attributes, {by.reads}")
+        what = f"argmin over {rules.name} of {rules.attributes} attributes, {by.reads}"
 
         def answer(exact: Sequence[Counts], noise: Noise) -> Rule:
             points = together(asked.labelled(exact).points(task.costs, noisy.weight), extra)
@@ -78,4 +78,4 @@ class Argmin(Verb[Rule]):
                 raise NotCertified(REFUSED)
             return rule
 
-        return Priced(events=(event,), reads=asked.reads, answer=answer)
+        return Priced(events=(noisy.event(what),), reads=asked.reads, answer=answer)

@@ -122,18 +122,18 @@ def solve_in_blocks(
     """PRSMA: a rule of a random block that never failed, if enough blocks did not; None otherwise.
     Public points go to every block.
     """
-    found = list[Rule]()
+    rules = list[Rule]()
     for block in _blocks(rows, plan, noise):
         points = together(block.points(costs, noisy.weight), public)
         # all of them, failed or not
-        made = [solve(noisy, points, certifier, noise) for _ in range(plan.runs)]
-        passed = [rule for rule in made if rule is not None]
-        if len(passed) == len(made):
-            found.append(passed[noise.below(len(passed))])
-    noisy_count = len(found) + int(noise.laplace(1, 1 / plan.inner)[0])
-    if noisy_count <= plan.threshold or not found:
+        solutions = [solve(noisy, points, certifier, noise) for _ in range(plan.runs)]
+        passed = [rule for rule in solutions if rule is not None]
+        if len(passed) == len(solutions):
+            rules.append(passed[noise.below(len(passed))])
+    noisy_count = len(rules) + int(noise.laplace(1, 1 / plan.inner)[0])
+    if noisy_count <= plan.threshold or not rules:
         return None
-    return found[noise.below(len(found))]
+    return rules[noise.below(len(rules))]
 
 
 def _blocks(rows: Labelled, plan: BlockPlan, noise: Noise) -> list[Labelled]:
@@ -148,14 +148,14 @@ def _blocks(rows: Labelled, plan: BlockPlan, noise: Noise) -> list[Labelled]:
     for i in range(len(order) - 1, 0, -1):  # Fisher and Yates
         j = noise.below(i + 1)
         order[i], order[j] = order[j], order[i]
-    made = []
+    blocks = []
     for k in range(plan.blocks):
         tally = np.bincount(
             places[order[k * plan.block_rows : (k + 1) * plan.block_rows]],
             minlength=2 * len(rows.bits),
         )
-        made.append(Labelled(rows.bits, tally[: len(rows.bits)], tally[len(rows.bits) :]))
-    return made
+        blocks.append(Labelled(rows.bits, tally[: len(rows.bits)], tally[len(rows.bits) :]))
+    return blocks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -164,14 +164,14 @@ class ArgminInBlocks(Verb[Rule | None]):
 
     Attributes:
         task: attributes, label and costs.
-        of: the class.
+        rules: the class.
         plan: how many blocks, and what they cost.
         certifier: who solves.
         noise_on: as in ``Argmin``; so are ``weight`` and ``public``.
     """
 
     task: LearningTask
-    of: Rules
+    rules: Rules
     plan: BlockPlan
     certifier: Certifier
     noise_on: NoiseOn | str | None = None
@@ -183,18 +183,18 @@ class ArgminInBlocks(Verb[Rule | None]):
     solve_in_blocks: ClassVar = staticmethod(solve_in_blocks)
 
     def priced(self, public: Public) -> Priced[Rule | None]:
-        asked = learning(self.task, self.of, public)
-        by = checked_certifier(self.certifier, asked.of, public.trusts)
+        asked = learning(self.task, self.rules, public)
+        by = checked_certifier(self.certifier, asked.rules, public.trusts)
         plan = _planned(self.plan, public.rows)
         if not plan.block_rows:
             raise ParameterError(
                 f"{plan.blocks:,} blocks need at least as many rows; the table has {plan.rows:,}."
             )
-        task, of = asked.task, asked.of
-        noisy = perturbation(task, of, plan.run_epsilon, self.noise_on, self.weight, 0)
+        task, rules = asked.task, asked.rules
+        noisy = perturbation(task, rules, plan.run_epsilon, self.noise_on, self.weight, 0)
         check_sums(public.rows, task, noisy.weight)
-        extra = checked_points(self.public, of)
-        what = f"argmin over {of.name} in {plan.blocks:,} blocks, {by.reads}"
+        extra = checked_points(self.public, rules)
+        what = f"argmin over {rules.name} in {plan.blocks:,} blocks, {by.reads}"
 
         def answer(exact: Sequence[Counts], noise: Noise) -> Rule | None:
             rows = asked.labelled(exact)
@@ -207,13 +207,13 @@ class ArgminInBlocks(Verb[Rule | None]):
         )
 
 
-def _planned(given: BlockPlan, rows: int) -> BlockPlan:
+def _planned(request: BlockPlan, rows: int) -> BlockPlan:
     """The plan that was asked for, made again: what is carried out is the room's own."""
-    if type(given) is BlockPlan:
-        epsilon, delta = exact_number(given.epsilon), exact_number(given.delta)
+    if type(request) is BlockPlan:
+        epsilon, delta = exact_number(request.epsilon), exact_number(request.delta)
         if epsilon is not None and delta is not None:
             plan: BlockPlan = ArgminInBlocks.plan_blocks(rows, epsilon, delta)
-            if given == plan:
+            if request == plan:
                 return plan
     raise ParameterError(
         "Blocks need a plan for as many rows as the table has; make one with prsma.plan."

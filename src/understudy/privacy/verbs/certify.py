@@ -44,10 +44,10 @@ class Certify(Verb[Certificate]):
         queries = sum(size for _, size in reads)
 
         def answer(exact: Sequence[Counts], noise: Noise) -> Certificate:
-            found = gaps(
+            errors = gaps(
                 exact, answers, rows=rows, answer_rows=released, score=MarginalScore.LARGEST
             )
-            noisy = int(found.max()) + int(noise.gaussian(1, sigma)[0])
+            noisy = int(errors.max()) + int(noise.gaussian(1, sigma)[0])
             return certificate(noisy, sigma, rows, rows_sigma, queries)
 
         return Priced(

@@ -21,21 +21,21 @@ from understudy.queries.marginal import Marginal
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Discriminate(Verb[Discriminator]):
-    """The discriminator between the rows and ``made`` ones, under Gaussian noise on the objective.
+    """The discriminator between the rows and ``fake`` ones, under Gaussian noise on the objective.
 
     The cost is a curve, and a little beside it for what separates the minimum that is found from
     the true one.
 
     Attributes:
         batches: the marginals whose cells have weights.
-        made: public rows of codes.
+        fake: public rows of codes.
         weight: how often a made row counts.
         ridge: holds the weights back.
         sigma: the noise on their slope, in rows.
     """
 
     batches: Sequence[Marginal]
-    made: np.ndarray
+    fake: np.ndarray
     weight: int
     ridge: int
     sigma: int | Fraction
@@ -49,7 +49,7 @@ class Discriminate(Verb[Discriminator]):
                 " replace-one."
             )
         asked = Question.checked(
-            self.batches, self.made, public.shape, rows=public.rows, weight=self.weight,
+            self.batches, self.fake, public.shape, rows=public.rows, weight=self.weight,
             ridge=self.ridge, sigma=self.sigma,
         )  # fmt: skip
         terms = asked.terms

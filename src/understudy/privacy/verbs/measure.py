@@ -16,7 +16,7 @@ from understudy.privacy.accounting import events as ev
 from understudy.privacy.noise.samplers import Noise, round_sigma_up, sqrt_up
 from understudy.privacy.noise.wide import noisy_above, threshold_for
 from understudy.privacy.requests import as_shares, check_measurable, exact_rho, name_of, whole
-from understudy.privacy.verbs.base import Priced, Public, Verb, l2_squared, read, told
+from understudy.privacy.verbs.base import Priced, Public, Verb, l2_squared, public_reads, read
 from understudy.queries.base import Neighbours, QueryClass
 
 KEPT = 20_000  # empty cells that exceed the threshold of a wide marginal, on average
@@ -66,12 +66,12 @@ class Measure(Verb[list[Measurement]]):
     noisy_above: ClassVar = staticmethod(noisy_above)
 
     def priced(self, public: Public) -> Priced[list[Measurement]]:
-        given, sparse = tuple(self.batches), bool(self.sparse)
-        batches = tuple(map(public.own, given))
+        originals, sparse = tuple(self.batches), bool(self.sparse)
+        batches = tuple(map(public.own, originals))
         check_measurable(batches, sparse)
         rho = exact_rho(self.rho)
-        kept = whole(self.kept, 1)
-        if not batches or kept is None or kept > MOST_KEPT:
+        most = whole(self.kept, 1)
+        if not batches or most is None or most > MOST_KEPT:
             raise ParameterError(
                 "A measurement needs something to measure, and kept, a whole number up to"
                 f" {MOST_KEPT:,}."
@@ -79,8 +79,8 @@ class Measure(Verb[list[Measurement]]):
         reads = read(batches)
         events = charges(batches, rho, public.neighbours, self.weights)
         sigmas = [sigma_of(event) for event in events]
-        names = told(given, reads)
-        limits = [kept if sparse or size > DENSE_CELLS else None for _, size in reads]
+        names = public_reads(originals, reads)
+        limits = [most if sparse or size > DENSE_CELLS else None for _, size in reads]
 
         def answer(exact: Sequence[Counts], noise: Noise) -> list[Measurement]:
             return [
@@ -100,16 +100,16 @@ def charges(
     """What measuring some batches for at most ``rho`` is charged as: sigma is rounded up, so it
     costs a little less. From public numbers alone, so that a plan can ask, too.
     """
-    found = []
+    events = []
     for batch, share in zip(batches, as_shares(weights, len(batches)), strict=True):
         l2 = l2_squared(batch, neighbours)
         sigma = round_sigma_up(max(sqrt_up(l2 / (2 * rho * share)), LEAST_SIGMA))
-        found.append(
+        events.append(
             ev.DiscreteGaussian(
                 what=f"measure {name_of(batch)}", sigma_squared=sigma**2, l2_squared=l2
             )
         )
-    return tuple(found)
+    return tuple(events)
 
 
 def sigma_of(event: ev.DiscreteGaussian) -> Fraction:
@@ -119,10 +119,10 @@ def sigma_of(event: ev.DiscreteGaussian) -> Fraction:
 
 
 def noisy(
-    batch: QueryClass, counts: Counts, sigma: Fraction, kept: int | None, noise: Noise
+    batch: QueryClass, counts: Counts, sigma: Fraction, most: int | None, noise: Noise
 ) -> Measurement:
-    if kept is None:
+    if most is None:
         return Measurement(batch, counts.dense() + noise.gaussian(counts.cells, sigma), sigma)
-    threshold = threshold_for(counts.cells, sigma, kept)
+    threshold = threshold_for(counts.cells, sigma, most)
     keys, values = Measure.noisy_above(noise, counts, sigma, threshold)
     return Measurement(batch, values, sigma, keys, threshold)

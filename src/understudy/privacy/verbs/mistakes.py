@@ -24,37 +24,37 @@ class Mistakes(Verb[tuple[int, Fraction]]):
 
     Attributes:
         task: attributes, label and costs.
-        of: the class of the rule.
+        rules: the class of the rule.
         rule: a released value.
         epsilon: what it costs.
     """
 
     task: LearningTask
-    of: Rules
+    rules: Rules
     rule: Rule
     epsilon: int | Fraction
 
     name: ClassVar[str] = "mistakes"
 
     def priced(self, public: Public) -> Priced[tuple[int, Fraction]]:
-        asked = learning(self.task, self.of, public)
-        of, costs = asked.of, asked.task.costs
+        asked = learning(self.task, self.rules, public)
+        rules, costs = asked.rules, asked.task.costs
         epsilon, top = checked_epsilon(self.epsilon), max(costs)
         try:  # plain whole numbers: what a rule is made of is compared with private points
             rule = tuple(operator.index(e) for e in self.rule)
         except TypeError:
             rule = None
-        if rule is None or not of.contains(rule):
-            raise ParameterError(f"This is not a rule of these {of.name}.")
+        if rule is None or not rules.contains(rule):
+            raise ParameterError(f"This is not a rule of these {rules.name}.")
         scale = top / epsilon
 
         def answer(exact: Sequence[Counts], noise: Noise) -> tuple[int, Fraction]:
             rows = asked.labelled(exact)
-            said = of.predict(rule, rows.bits)
+            predictions = rules.predict(rule, rows.bits)
             return (
                 int(
-                    costs[0] * rows.no[said].sum()
-                    + costs[1] * rows.yes[~said].sum()
+                    costs[0] * rows.no[predictions].sum()
+                    + costs[1] * rows.yes[~predictions].sum()
                     + noise.laplace(1, scale)[0]
                 ),
                 scale,

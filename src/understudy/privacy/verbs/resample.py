@@ -23,7 +23,7 @@ from understudy.privacy.requests import (
     whole,
 )
 from understudy.privacy.resampling import resampling
-from understudy.privacy.verbs.base import Priced, Public, Verb, read, told
+from understudy.privacy.verbs.base import Priced, Public, Verb, public_reads, read
 from understudy.privacy.verbs.select import highest, in_rows, scored
 from understudy.queries.base import Neighbours, QueryClass
 
@@ -43,7 +43,7 @@ class Resample(Verb[list[Choice]]):
     Attributes:
         batches: the batches that are drawn from.
         shares: the answers of the average of the records so far.
-        drawn: the queries that were drawn.
+        choices: the queries that were drawn.
         satisfied: which of them the last record satisfies.
         kappa: how sharp, a row.
         gamma: how often a query is replaced in any case.
@@ -52,7 +52,7 @@ class Resample(Verb[list[Choice]]):
 
     batches: Sequence[QueryClass]
     shares: Sequence[np.ndarray]
-    drawn: Sequence[Choice]
+    choices: Sequence[Choice]
     satisfied: Sequence[bool]
     kappa: Fraction
     gamma: Fraction
@@ -67,8 +67,8 @@ class Resample(Verb[list[Choice]]):
                 "Keeping drawn queries is proved private for a public number of rows only; use"
                 " replace-one."
             )
-        given = tuple(self.batches)
-        batches = tuple(map(public.own, given))
+        originals = tuple(self.batches)
+        batches = tuple(map(public.own, originals))
         check_sizes(batches)
         shares = checked_shares(batches, self.shares)
         kappa, gamma = exact_rho(self.kappa), exact_rho(self.gamma)
@@ -83,30 +83,35 @@ class Resample(Verb[list[Choice]]):
                 " nor huge."
             )
         reads = read(batches)
-        names = told(given, reads)
-        slots = slots_of(names, self.drawn, self.satisfied)
+        names = public_reads(originals, reads)
+        slots = slots_of(names, self.choices, self.satisfied)
         rows = public.rows
         table = ScoreTable.at(kappa, highest(rows, records, True))
         wanted = in_rows(shares, rows, records)
         candidates = sum(size for _, size in reads)
 
         def answer(exact: Sequence[Counts], noise: Noise) -> list[Choice]:
-            kept = []
+            coins = []
             for slot in slots:
                 count = min(max(0, int(exact[slot.batch].at(np.asarray([slot.place]))[0])), rows)
                 count = count if slot.sign > 0 else rows - count
-                kept.append(
+                coins.append(
                     noise.bernoulli_exp(gamma + kappa * (rows * (2 if slot.hit else 1) - count))
                 )
             scores = scored(exact, wanted, records, table, True)
-            drawn = Resample.draw(noise, scores, table, len(kept) - sum(kept))
-            fresh = iter(choices_of(names, drawn))
+            draws = Resample.draw(noise, scores, table, len(coins) - sum(coins))
+            fresh = iter(choices_of(names, draws))
             return [
                 Choice(names[slot.batch].batch, slot.place, slot.sign) if keep else next(fresh)
-                for slot, keep in zip(slots, kept, strict=True)
+                for slot, keep in zip(slots, coins, strict=True)
             ]
 
         event = resampling(
-            slots=len(slots), kappa=kappa, gamma=gamma, rows=rows, records=records, of=candidates
+            slots=len(slots),
+            kappa=kappa,
+            gamma=gamma,
+            rows=rows,
+            records=records,
+            candidates=candidates,
         )
         return Priced(events=(event,), reads=reads, answer=answer)

@@ -64,14 +64,14 @@ class Residuals(Verb[list[Residual]]):
     name: ClassVar[str] = "measure_residuals"
 
     def priced(self, public: Public) -> Priced[list[Residual]]:
-        given = tuple(map(public.own, self.batches))
-        check_sizes(given)
-        batches = [batch for batch in given if isinstance(batch, Marginal)]
-        if len(batches) != len(given):
+        copies = tuple(map(public.own, self.batches))
+        check_sizes(copies)
+        batches = [batch for batch in copies if isinstance(batch, Marginal)]
+        if len(batches) != len(copies):
             raise ParameterError(
                 "Residuals are of whole marginals, written for the table's own schema."
             )
-        drawn = check_residuals(batches, tuple(self.sigmas), public.shape)
+        sigmas = check_residuals(batches, tuple(self.sigmas), public.shape)
 
         def answer(exact: Sequence[Counts], noise: Noise) -> list[Residual]:
             return [
@@ -80,10 +80,10 @@ class Residuals(Verb[list[Residual]]):
                     contrast(counts.dense(), batch.shape) + noise.gaussian(counts.cells, sigma),
                     sigma,
                 )
-                for batch, counts, sigma in zip(batches, exact, drawn, strict=True)
+                for batch, counts, sigma in zip(batches, exact, sigmas, strict=True)
             ]
 
-        event = joint_event(batches, drawn, public.neighbours)
+        event = joint_event(batches, sigmas, public.neighbours)
         return Priced(events=(event,), reads=read(batches), answer=answer)
 
 
@@ -138,13 +138,13 @@ def check_residuals(
     exact = [exact_number(sigma) if isinstance(sigma, Fraction) else None for sigma in sigmas]
     if any(sigma is None or sigma <= 0 for sigma in exact):
         raise ParameterError("The sigmas of residuals are exact fractions above 0.")
-    drawn = [round_sigma_up(max(s, SMALLEST_FAST_SIGMA)) for s in exact if s is not None]
-    if max(drawn) > LARGEST_WIDE_SIGMA:
+    grid_sigmas = [round_sigma_up(max(s, SMALLEST_FAST_SIGMA)) for s in exact if s is not None]
+    if max(grid_sigmas) > LARGEST_WIDE_SIGMA:
         raise NotSupported(
-            f"A residual would need noise of sigma {float(max(drawn)):.3g}, beyond"
+            f"A residual would need noise of sigma {float(max(grid_sigmas)):.3g}, beyond"
             f" {LARGEST_WIDE_SIGMA:.3g}; use fewer columns, wider bins or a larger budget."
         )
-    return drawn
+    return grid_sigmas
 
 
 # ---------------------------------------------------------------------- the joint price
@@ -208,19 +208,19 @@ def _worst_swap(weights: Mapping[tuple[int, ...], int], sizes: Mapping[int, int]
         for chosen in itertools.combinations(range(wide), k)
     ]
     # where a set is: (block, the set as bits)
-    held: defaultdict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
+    places: defaultdict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
     for i, block in enumerate(blocks):
         for chosen, bits in inside:
             columns = tuple([block[j] for j in chosen])
             if columns in weights:
-                held[columns].append((i, bits))
+                places[columns].append((i, bits))
     kernel = np.zeros((len(blocks), 1 << wide), np.int64)
     alone = 0
     for columns, weight in weights.items():
-        for i, bits in held[columns]:
-            kernel[i, bits] = -(-weight // len(held[columns]))
+        for i, bits in places[columns]:
+            kernel[i, bits] = -(-weight // len(places[columns]))
         # by itself a set does worst when its smallest column alone changes: 1 + 1/(m - 1)
-        if not held[columns]:
+        if not places[columns]:
             smallest = min(sizes[c] for c in columns)
             alone += -(-weight * smallest // (smallest - 1))
     return alone + sum(

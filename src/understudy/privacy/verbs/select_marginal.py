@@ -110,17 +110,17 @@ class SelectMarginal(Verb[list[int]]):
         shift = table.log_weight_shift(sensitivity)
 
         def answer(exact: Sequence[Counts], noise: Noise) -> list[int]:
-            found = gaps(
+            errors = gaps(
                 exact, answers, rows=rows, answer_rows=answer_rows, score=score, floors=floors
             )
             scores = [
                 min(weight * max(0, int(gap) - penalty), table.top)
-                for gap, penalty, weight in zip(found, penalties, weights, strict=True)
+                for gap, penalty, weight in zip(errors, penalties, weights, strict=True)
             ]
-            drawn = SelectMarginal.draw(
+            indices = SelectMarginal.draw(
                 noise, np.asarray(scores, np.int64), table, draws, distinct=distinct
             )
-            return [int(i) for i in drawn]
+            return [int(i) for i in indices]
 
         what = f"select {draws} of {len(batches):,} marginals"
         event = ev.ExponentialDraws(what=what, log_weight_shift=shift, draws=draws)

@@ -40,7 +40,7 @@ class SoftArgmin(Verb[Rule]):
 
     def priced(self, public: Public) -> Priced[Rule]:
         counting = let_in(self.counting, public.trusts)
-        asked = learning(self.task, counting.of, public)
+        asked = learning(self.task, counting.rules, public)
         epsilon = checked_epsilon(self.epsilon)
         costs, top = asked.task.costs, max(asked.task.costs)
         kappa = epsilon / (2 * top)
@@ -53,7 +53,7 @@ class SoftArgmin(Verb[Rule]):
                 )
             )
 
-        what = f"soft argmin over {counting.size:,} {asked.of.name}"
+        what = f"soft argmin over {counting.size:,} {asked.rules.name}"
         return Priced(
             events=(ev.ExponentialDraws(what=what, log_weight_shift=epsilon / 2, draws=1),),
             reads=asked.reads,

@@ -23,7 +23,7 @@ from understudy.privacy.noise.exponential import TABLE_ERROR, ScoreTable
 from understudy.privacy.perturbation import Perturbation
 
 
-class Met(ABC):
+class NoisyStep(ABC):
     """The root."""
 
     @property
@@ -31,7 +31,7 @@ class Met(ABC):
     def public(self) -> tuple[Any, ...]:
         """Everything about it that does not depend on the table."""
 
-    def same(self, other: Met) -> bool:
+    def same(self, other: NoisyStep) -> bool:
         return type(self) is type(other) and self.public == other.public
 
     @abstractmethod
@@ -40,7 +40,7 @@ class Met(ABC):
 
 
 @dataclass(frozen=True)
-class Gaussian(Met):
+class Gaussian(NoisyStep):
     """Whole numbers with discrete Gaussian noise."""
 
     exact: np.ndarray = field(repr=False)
@@ -76,7 +76,7 @@ class Above(Gaussian):
 
 
 @dataclass(frozen=True)
-class Laplace(Met):
+class Laplace(NoisyStep):
     """Whole numbers with discrete Laplace noise."""
 
     exact: np.ndarray = field(repr=False)
@@ -100,7 +100,7 @@ class Laplace(Met):
 
 
 @dataclass(frozen=True)
-class Drawn(Met):
+class Drawn(NoisyStep):
     """Candidates drawn by the weight of their scores."""
 
     scores: np.ndarray = field(repr=False)
@@ -151,7 +151,7 @@ class Drawn(Met):
 
 
 @dataclass(frozen=True)
-class Least(Met):
+class Least(NoisyStep):
     """A candidate drawn by exp(-kappa * cost): what all costs move by together changes nothing."""
 
     costs: np.ndarray = field(repr=False)
@@ -174,7 +174,7 @@ class Least(Met):
 
 
 @dataclass(frozen=True)
-class Coins(Met):
+class Coins(NoisyStep):
     """Slots that are each kept with probability exp(-exponent), and what replaces those that are
     not.
     """
@@ -203,7 +203,7 @@ class Coins(Met):
 
 
 @dataclass(frozen=True)
-class Solved(Met):
+class Solved(NoisyStep):
     """The best rule of a class under noise on its description."""
 
     points: Points = field(repr=False)
@@ -222,6 +222,6 @@ class Solved(Met):
 
     def _values(self) -> list[int]:
         return [
-            int(self.points.cost[self.how.of.predict(rule, self.points.bits)].sum())
-            for rule in self.how.of.rules()
+            int(self.points.cost[self.how.rules.predict(rule, self.points.bits)].sum())
+            for rule in self.how.rules.rules()
         ]
