@@ -46,12 +46,12 @@ class Chances:
 
 def relaxed(batch: QueryClass) -> Relaxed:
     """The relaxed form of a batch, or a refusal."""
-    found = relaxed_form(batch)
-    if found is None:
+    form = relaxed_form(batch)
+    if form is None:
         raise NotSupported(
             f"Queries of the kind {batch.kind} have no relaxed form, which relaxed rows need."
         )
-    return found
+    return form
 
 
 def relaxed_form(batch: QueryClass) -> Relaxed | None:
@@ -68,9 +68,9 @@ def relaxed_form(batch: QueryClass) -> Relaxed | None:
 
 def relaxed_queries(batch: Symmetric) -> RelaxedQueries:
     """The form of symmetric queries, made once for a batch: models ask for it again and again."""
-    if batch not in _made:
-        _made[batch] = RelaxedQueries([_on_factors(query) for query in batch.queries])
-    return _made[batch]
+    if batch not in _forms:
+        _forms[batch] = RelaxedQueries([_on_factors(query) for query in batch.queries])
+    return _forms[batch]
 
 
 # ---------------------------------------------------------------------- whole marginals
@@ -248,7 +248,7 @@ class RelaxedQueries:
         _pull_back(at.values, at.starts[columns] + values, *self._arrays, slopes, gradient)
 
 
-_made: WeakKeyDictionary[Symmetric, RelaxedQueries] = WeakKeyDictionary()
+_forms: WeakKeyDictionary[Symmetric, RelaxedQueries] = WeakKeyDictionary()
 
 
 def _edges(lengths: Sequence[int]) -> np.ndarray:

@@ -36,7 +36,7 @@ def draw_least(noise: Noise, costs: np.ndarray, kappa: Fraction) -> int:
 
 
 def settled(u: int, bits: int, drops: list[int], members: list[int], kappa: Fraction) -> int | None:
-    """The group that holds the share U of the weight, U in [u, u+1) / 2^bits; None if several do."""
+    """The group that holds the share U of weight, U in [u, u+1) / 2^bits; None if several do."""
     bounds = _bounds(drops, kappa, bits)
     low = list(
         itertools.accumulate(
