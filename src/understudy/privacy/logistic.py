@@ -55,7 +55,8 @@ STEEPEST = Fraction(int(-np.diff(LEVELS).min()) << STEP, 1 << LEVEL)
 FAR = 64  # sigmas: no b is larger, or the room stops (probability below 10^-880)
 LARGEST_SLOPE = 1 << 23  # of all rows and b together: twice that in units of 2^-38 fits 64 bits
 LARGEST_SCORE, LARGEST_RIDGE = 1 << 62, 1 << 40  # the former in units of theta
-MOST_MARGINALS = 1 << 20
+MOST_MARGINALS = 1 << 20  # large enough: rows x marginals is the work of a slope
+# in rows: beyond these lie overflows or nothing but noise (proofs/discriminate, M14)
 LEAST_SIGMA, MOST_SIGMA = Fraction(1, 64), Fraction(1 << 16)
 # a slope of sigma / 2^12 is small enough; noise of sigma / 8 on ridge * theta covers it
 CLOSE, LITTLE = 12, 8
