@@ -29,6 +29,7 @@ from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.binned import BinnedMarginal
 from understudy.queries.marginal import Marginal
 
+# one sentence, whether it is seen before the rows are looked at or after
 ANOTHER_SCHEMA = "These queries are written for another schema than the table's."
 
 
