@@ -774,7 +774,7 @@ MUTANTS = [
     mutant(
         "columns of a marginal that may change after it was priced",
         METER,
-        ("return self._fitting(Marginal(batch.positions, batch.shape))", "return self._fitting(batch)"),
+        ("            return self._fitting(Marginal(batch.positions, batch.shape))\n", "            return batch\n"),
         tests="privacy/test_closed_room.py",
     ),
     mutant(

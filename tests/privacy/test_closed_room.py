@@ -519,7 +519,11 @@ def test_what_an_answer_names_is_not_the_room_s_own_copy(batch: QueryClass) -> N
     slot = {"kappa": Fraction(1, 9), "gamma": Fraction(1), "records": 1}
     (kept,) = meter.ask(
         Resample(
-            batches=[batch], shares=[np.zeros(batch.size)], drawn=[drawn], satisfied=[True], **slot
+            batches=[batch],
+            shares=[np.zeros(batch.size)],
+            choices=[drawn],
+            satisfied=[True],
+            **slot,
         )
     )
     honest = copy.deepcopy(batch)
@@ -784,7 +788,7 @@ def test_the_numbers_of_a_discriminator_are_plain_inside() -> None:
         made = np.zeros((20, 2), np.int64)
         meter.ask(
             Discriminate(
-                batches=[X], made=made, weight=number(1), ridge=number(10**6), sigma=Fraction(50)
+                batches=[X], fake=made, weight=number(1), ridge=number(10**6), sigma=Fraction(50)
             )
         )
         return meter
@@ -804,14 +808,14 @@ class Small(Fraction):
 def test_a_sigma_is_compared_as_what_it_is() -> None:
     made = np.zeros((20, 2), np.int64)
     for sigma in (Small(0), Small(-50), Small(2**40)):
-        verb = Discriminate(batches=[X], made=made, weight=1, ridge=10**6, sigma=sigma)
+        verb = Discriminate(batches=[X], fake=made, weight=1, ridge=10**6, sigma=sigma)
         refused(lambda meter, verb=verb: meter.ask(verb), "needs a sigma")  # type: ignore[misc]
 
 
 def test_points_of_somebody_s_own_kind_of_number_are_refused() -> None:
     for bits in (np.array([[Watches(1)]], object), np.ones((1, 1)), np.ones((1, 1), complex)):
         points = Points(bits, np.array([5]))
-        verb = Argmin(task=LABELLED, of=OF, epsilon=1, certifier=Listing(), public=points)
+        verb = Argmin(task=LABELLED, rules=OF, epsilon=1, certifier=Listing(), public=points)
         refused(lambda meter, verb=verb: meter.ask(verb), "rows of 0 and 1")  # type: ignore[misc]
 
 

@@ -203,7 +203,7 @@ def test_verbs_whose_proof_is_about_whole_marginals_refuse_bins() -> None:
     one: Any = MERGED
     refused(lambda m: m.ask(Residuals(batches=[one], sigmas=[Fraction(9)])), "whole marginals")
     synthetic = np.zeros((4, 2), np.int32)
-    verb = Discriminate(batches=[one], made=synthetic, weight=1, ridge=1, sigma=Fraction(9))
+    verb = Discriminate(batches=[one], fake=synthetic, weight=1, ridge=1, sigma=Fraction(9))
     refused(lambda m: m.ask(verb), "marginals")
     refused(lambda m: m.ask(Measure(batches=[one], rho=1, sparse=True)), "Only marginals")
 

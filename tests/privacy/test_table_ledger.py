@@ -205,7 +205,7 @@ def test_that_a_file_is_taken_for_one_that_was_renamed_is_said_until_it_is_known
     first = run("budget", other)
     assert str(ledger(path)) in first.stderr and "--new-table" in first.stderr
     with pytest.warns(us.LedgerWarning, match="which is not there any more"):
-        session._said.clear()
+        session._warned.clear()
         release(other)
     assert not run("budget", other).stderr and spent(ledger(path)) == [2]
 
@@ -489,7 +489,7 @@ def test_a_registry_with_unreadable_lines_keeps_the_others_and_says_so(
     ]
     place.write_bytes(b"\n".join([*wrong[:3], place.read_bytes().strip(), *wrong[3:]]) + b"\n")
     other = rename(people, tmp_path)
-    session._said.clear()
+    session._warned.clear()
     with (
         pytest.raises(BudgetRefused),
         pytest.warns(us.LedgerWarning, match="6 lines of .* set aside"),
@@ -518,7 +518,7 @@ def test_without_a_place_for_the_registry_a_release_works_and_says_once_what_is_
     path = table_at(tmp_path / "people.csv")
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("UNDERSTUDY_STATE", str(tmp_path / "file" / "under"))
-    session._said.clear()
+    session._warned.clear()
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         release(path)
@@ -526,7 +526,7 @@ def test_without_a_place_for_the_registry_a_release_works_and_says_once_what_is_
     (one,) = [str(warning.message) for warning in heard if warning.category is us.LedgerWarning]
     assert "under another name" in one and "UNDERSTUDY_STATE" in one
     assert spent(ledger(path)) == [2]
-    session._said.clear()
+    session._warned.clear()
     (tmp_path / "s.json").write_text(json.dumps({"a": 3, "b": 4, "c": 2}))
     words = [
         "--schema",
@@ -663,7 +663,7 @@ def test_two_names_released_at_once_are_charged_to_one_ledger(tmp_path: Path) ->
 
 
 def test_a_table_in_memory_without_a_ledger_says_once_what_that_means() -> None:
-    session._said.clear()
+    session._warned.clear()
     table, schema = np.zeros((40, 2), int), {"a": 2, "b": 2}
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
@@ -675,7 +675,7 @@ def test_a_table_in_memory_without_a_ledger_says_once_what_that_means() -> None:
 
 
 def test_with_a_ledger_nothing_is_said(tmp_path: Path) -> None:
-    session._said.clear()
+    session._warned.clear()
     table, schema = np.zeros((40, 2), int), {"a": 2, "b": 2}
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
@@ -805,11 +805,11 @@ def test_that_a_ledger_is_not_there_any_more_is_said_until_it_is_said_to_be_gone
     else:
         (tmp_path / "d").rename(tmp_path / "e")
         path = tmp_path / "e" / "a.csv"
-    session._said.clear()
+    session._warned.clear()
     with pytest.warns(us.LedgerWarning, match=r"budget\.jsonl.*not there any more.*--new-table"):
         release(path)
     assert run("budget", str(path), "--new-table").exit_code == 0
-    session._said.clear()
+    session._warned.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error", us.LedgerWarning)
         release(path)

@@ -16,9 +16,10 @@ from typing import Any
 from understudy.mechanisms.base import PLAIN, Mechanism
 
 LONGEST_LINE = 52  # of a summary beside the longest name, at 80 columns
+# "    name: words", and lines indented deeper go on with them
 ENTRY = re.compile(r"^    (\w+): (.+(?:\n        .+)*)", re.M)
 UNSET = "``None`` for "  # said in Python; on the command line there is no None to give
-MARKS = re.compile(r":\w+:`([^`]+)`|``([^`]+)``")
+MARKS = re.compile(r":\w+:`([^`]+)`|``([^`]+)``")  # a role such as :func:`x`, or ``x``
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric
 from understudy.runtime.watching import Watcher
 
-ROUNDS = 30
+ROUNDS = 30  # 20 to 45 do about as well (docs/arp-constants.md)
 # heat holds strong dependences back by a share of the noise; where noise is small there is room for
 # more
 HOTTEST = 0.8
@@ -70,6 +70,7 @@ ALL_CELLS = 50_000_000  # of all candidates
 AT_ONCE_CELLS = 10_000_000  # of everything measured at once: rows are fitted to each of them
 MOST_TABLES = 200_000  # different sets of columns in the workload
 MOST_BELOW = 20_000_000  # sub-marginals of all these
+# rounds go on from each other's rows; at once, two were worse than three
 SWEEPS_IN_ROUNDS, SWEEPS_AT_ONCE = 2, 3
 CLOSURE = 3  # candidates have at most so many columns
 # for the single columns, which everything else is built on

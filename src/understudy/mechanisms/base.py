@@ -25,8 +25,9 @@ from understudy.runtime.watching import Watcher
 from understudy.schema import Schema
 from understudy.schema.keys import meant
 
-ENTRY_POINTS = "understudy.mechanisms"
+ENTRY_POINTS = "understudy.mechanisms"  # where an installed package announces its mechanisms
 Plain = bool | int | float | str | None
+# kinds of value that a command line can give, as messages name them
 PLAIN = {
     bool: "true or false",
     int: "a whole number",
@@ -37,7 +38,7 @@ PLAIN = {
 }
 # of a parameter that is a number and not zero; beyond them no noise can be drawn
 LEAST_SIZE, MOST_SIZE = Fraction(1, 10**6), 10**15
-LONGEST_WORD = 100
+LONGEST_WORD = 100  # of a parameter that is a word: all of ours are far shorter
 # never the object that a field of another kind is for
 JUDGED = (*PLAIN, complex, bytes, Decimal, list, tuple, dict, set, np.ndarray)
 

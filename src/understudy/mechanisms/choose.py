@@ -8,6 +8,7 @@ from understudy.mechanisms.base import Brief, Mechanism
 from understudy.mechanisms.independent import Independent
 from understudy.mechanisms.papers.dualquery import DualQuery
 
+# what ``choose`` does, for those who read it in a list of mechanisms
 RULE = (
     "independent where only single columns are asked about; dualquery for tables of more than"
     f" {MOST_COLUMNS:,} columns; arp for all others"

@@ -22,7 +22,7 @@ from understudy.privacy import Meter
 from understudy.queries.base import QueryClass
 from understudy.runtime.watching import Watcher
 
-SWEEPS = 3
+SWEEPS = 3  # as arp's, when it measures at once
 
 
 @dataclass(frozen=True, kw_only=True)

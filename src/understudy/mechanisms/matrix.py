@@ -29,7 +29,7 @@ from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload
 from understudy.runtime.watching import Watcher
 
-SWEEPS = 3
+SWEEPS = 3  # as arp's, when it measures at once
 MOST_CELLS = 1 << 26  # of all residuals together: half a gigabyte of counts
 
 

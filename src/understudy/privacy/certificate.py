@@ -11,8 +11,8 @@ from statistics import NormalDist
 # The stated confidence is 95%. The bound is built to fail less often than that: 2% for its own
 # noise and, when n is private, 2% for the noise of n.
 CONFIDENCE = 0.95
-ERROR_TAIL = 0.02
-TOTAL_TAIL = 0.02
+ERROR_TAIL = 0.02  # of its own noise
+TOTAL_TAIL = 0.02  # of the noise of n
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,8 @@ STEEPEST = Fraction(int(-np.diff(LEVELS).min()) << STEP, 1 << LEVEL)
 FAR = 64  # sigmas: no b is larger, or the room stops (probability below 10^-880)
 LARGEST_SLOPE = 1 << 23  # of all rows and b together: twice that in units of 2^-38 fits 64 bits
 LARGEST_SCORE, LARGEST_RIDGE = 1 << 62, 1 << 40  # the former in units of theta
-MOST_MARGINALS = 1 << 20
+MOST_MARGINALS = 1 << 20  # large enough: rows x marginals is the work of a slope
+# in rows: beyond these lie overflows or nothing but noise (proofs/discriminate, M14)
 LEAST_SIGMA, MOST_SIGMA = Fraction(1, 64), Fraction(1 << 16)
 # a slope of sigma / 2^12 is small enough; noise of sigma / 8 on ridge * theta covers it
 CLOSE, LITTLE = 12, 8
@@ -209,8 +210,8 @@ def checked_terms(
 ) -> Terms:
     """The numbers of a discriminator, or a refusal in a sentence; all of them are public."""
     # plain numbers: others may see what they are multiplied with, and say what they like
-    held, width = whole(ridge, 1), exact_number(sigma)
-    if held is None or held > LARGEST_RIDGE:
+    strength, width = whole(ridge, 1), exact_number(sigma)
+    if strength is None or strength > LARGEST_RIDGE:
         raise ParameterError(
             f"A discriminator needs a ridge, a whole number from 1 to {LARGEST_RIDGE:,}."
         )
@@ -220,7 +221,7 @@ def checked_terms(
             f" {MOST_SIGMA}."
         )
     terms = Terms.of(
-        rows=rows, fake=fake, marginals=marginals, cells=cells, ridge=held, sigma=width
+        rows=rows, fake=fake, marginals=marginals, cells=cells, ridge=strength, sigma=width
     )
     slope = (rows + fake) * 2**COARSE + FAR * terms.sigma
     if (
@@ -234,7 +235,7 @@ def checked_terms(
         )
     # Plain descent is sure to arrive: rounding holds it up by no more than this (proofs/discriminate, M14).
     stuck = terms.error + Fraction(terms.steepest * _root_up(cells), 2 ** (GRID - FINE))
-    if 2 * (1 + Fraction(terms.steepest, held)) * stuck > terms.stop:
+    if 2 * (1 + Fraction(terms.steepest, strength)) * stuck > terms.stop:
         raise NotSupported(
             "The discriminator could not be found closely enough to be covered by its noise; use a"
             " larger ridge."

@@ -9,10 +9,12 @@ from understudy.counting.tally import Verbs
 from understudy.errors import SourceError
 
 Seen = TypeVar("Seen")
+# fixed sentences: what a library says of a failure may quote a cell
 UNREADABLE = (
     "The table could not be read to the end; check that its files are complete and of the format"
     " their names say, or that its query runs."
 )
+# apart from the other: here the files are fine
 OUT_OF_MEMORY = (
     "Memory ran out while the table was read; nothing is wrong with its files. Close other"
     " programs, ask for fewer or narrower marginals, or use a machine with more memory."

@@ -29,6 +29,7 @@ from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.binned import BinnedMarginal
 from understudy.queries.marginal import Marginal
 
+# one sentence, whether it is seen before the rows are looked at or after
 ANOTHER_SCHEMA = "These queries are written for another schema than the table's."
 
 
@@ -182,8 +183,8 @@ class Meter:
         """The room's own copy of a batch, made once: nobody can change it after it was priced."""
         if type(batch) is Marginal:
             return self._fitting(Marginal(batch.positions, batch.shape))
-        given, copy = self._owned.get(id(batch), (None, None))
-        if given is not batch or copy is None:
+        original, copy = self._owned.get(id(batch), (None, None))
+        if original is not batch or copy is None:
             copy = self._fitting(let_in_batch(batch, self._trusts))
             self._owned[id(batch)] = batch, copy
         return copy
@@ -223,11 +224,11 @@ class Meter:
             if isinstance(batch, (Marginal, BinnedMarginal)):
                 tables.setdefault(batch.positions, []).append(batch)
         # all in one pass over the data
-        found = source.count(list(tables)) if tables else []
+        tallies = source.count(list(tables)) if tables else []
         # one at a time, so that the wide form of each table goes as soon as the narrow one is made;
         # in full resolution it stays only if it was asked for
-        while found:
-            whole, (_, asked) = found.pop(), tables.popitem()
+        while tallies:
+            whole, (_, asked) = tallies.pop(), tables.popitem()
             for batch in asked:
                 counts = batch.added_up(whole) if isinstance(batch, BinnedMarginal) else whole
                 self._exact[batch] = compact(counts)

@@ -29,7 +29,7 @@ from understudy.privacy.learners import (
 from understudy.privacy.noise.samplers import Noise
 from understudy.privacy.requests import whole
 
-FINE_SCALE = 1000
+FINE_SCALE = 1000  # rounding up by less than 1 costs less than a thousandth from here on
 FAR = 64  # scales: noise beyond them has probability exp(-64)
 WEIGHT = 1000  # parts of a mistake: a tie costs one of them
 

@@ -21,10 +21,10 @@ LOOKUP = 1 << 16
 # One cell's share of a total, and a total, are cut here: nothing wraps in 64 bits, whatever the
 # counts and answers.
 MOST_GAP = np.int64(1 << 41)
-MOST_TOTAL = np.int64(1 << 62)
-BLOCK_CELLS = 1 << 12
+MOST_TOTAL = np.int64(1 << 62)  # one more block on top still fits 63 bits
+BLOCK_CELLS = 1 << 12  # 2^12 gaps of at most 2^41 add up to 2^53, far below MOST_TOTAL
 WORTH_THREADS = 1 << 20  # cells
-MOST_THREADS = 8
+MOST_THREADS = 8  # large enough; more has not been measured
 
 
 class MarginalScore(StrEnum):

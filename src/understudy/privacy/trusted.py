@@ -25,6 +25,7 @@ import numpy as np
 from understudy.errors import ParameterError
 from understudy.queries.base import QueryClass
 
+# a longer list is a larger room: what is on it has to be read as the room itself is
 HANDED_EXACT_VALUES = (
     "understudy.queries.attribute.Attribute",
     "understudy.rules.task.Task",

@@ -13,6 +13,7 @@ from understudy.errors import ParameterError, shown
 from understudy.schema import Column, Schema
 from understudy.schema.columns import Binned
 
+# column, sign, value; the longer sign is tried first
 COMPARED = re.compile(r"^\s*(.+?)\s*(>=|<=|!=|=|>|<)\s*(.+?)\s*$")
 
 

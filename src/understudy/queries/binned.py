@@ -50,7 +50,9 @@ class BinnedMarginal(QueryClass):
         try:  # plain whole numbers: NumPy's would wrap in a product
             positions = tuple(map(operator.index, self.positions))
             sizes = tuple(map(operator.index, self.sizes))
-            bins = tuple(None if of is None else tuple(map(operator.index, of)) for of in self.bins)
+            bins = tuple(
+                None if one is None else tuple(map(operator.index, one)) for one in self.bins
+            )
         except TypeError:
             raise WorkloadError("Columns, sizes and bins are whole numbers.") from None
         if not positions or not len(set(positions)) == len(positions) == len(sizes) == len(bins):
@@ -60,7 +62,7 @@ class BinnedMarginal(QueryClass):
         object.__setattr__(self, "positions", positions)
         object.__setattr__(self, "sizes", sizes)
         # bins of one code each, in order, are no bins: equal tables are equal
-        bins = tuple(None if of == tuple(range(len(of or ()))) else of for of in bins)
+        bins = tuple(None if one == tuple(range(len(one or ()))) else one for one in bins)
         object.__setattr__(self, "bins", bins)
         if self.size > DENSE_CELLS or math.prod(sizes) > LARGEST_TABLE:
             raise WorkloadError("Too many cells to hold; use fewer columns or wider bins.")
@@ -69,7 +71,7 @@ class BinnedMarginal(QueryClass):
     def shape(self) -> tuple[int, ...]:
         """How many bins each column has."""
         pairs = zip(self.sizes, self.bins, strict=True)
-        return tuple(size if of is None else max(of) + 1 for size, of in pairs)
+        return tuple(size if bins is None else max(bins) + 1 for size, bins in pairs)
 
     @property
     def size(self) -> int:
@@ -91,11 +93,11 @@ class BinnedMarginal(QueryClass):
             np.add.at(total, cells, whole.values)
             return Counts(self.size, total)
         counts = whole.values.reshape(self.sizes)
-        for axis, of in enumerate(self.bins):
-            if of is not None:
+        for axis, bins in enumerate(self.bins):
+            if bins is not None:
                 along = np.moveaxis(counts, axis, 0)
-                sums = np.zeros((max(of) + 1, *along.shape[1:]), np.int64)
-                np.add.at(sums, np.asarray(of), along)
+                sums = np.zeros((max(bins) + 1, *along.shape[1:]), np.int64)
+                np.add.at(sums, np.asarray(bins), along)
                 counts = np.moveaxis(sums, 0, axis)
         return Counts(self.size, counts.reshape(-1))
 
@@ -124,7 +126,7 @@ class BinnedMarginal(QueryClass):
 
     def describe(self, schema: Domain, index: int) -> str:
         at = zip(np.unravel_index(index, self.shape), self.bins, strict=True)
-        codes = [np.flatnonzero(np.equal(of or range(one + 1), one)).tolist() for one, of in at]
+        codes = [np.flatnonzero(np.equal(bins or range(one + 1), one)).tolist() for one, bins in at]
         return " and ".join(map(partial(_in_words, schema), self.positions, codes))
 
     def to_dict(self, schema: Domain) -> dict[str, Any]:
@@ -135,7 +137,7 @@ class BinnedMarginal(QueryClass):
     def from_dict(cls, data: dict[str, Any], schema: Domain) -> BinnedMarginal:
         positions = tuple(map(schema.position, data["columns"]))
         sizes = tuple(schema.shape[p] for p in positions)
-        bins = tuple(_read(of, size) for of, size in zip(data["bins"], sizes, strict=True))
+        bins = tuple(_read(one, size) for one, size in zip(data["bins"], sizes, strict=True))
         return cls(positions, sizes, bins)
 
     @classmethod
@@ -158,12 +160,12 @@ def _of_firsts(firsts: Sequence[int], size: int) -> tuple[int, ...]:
     return tuple((np.searchsorted(firsts, np.arange(size), side="right") - 1).tolist())
 
 
-def _written(of: Bins) -> list[int] | dict[str, list[int]] | None:
+def _written(bins: Bins) -> list[int] | dict[str, list[int]] | None:
     """The first code of each bin, if bins are runs of codes in order; else the bin of every code."""
-    if of is None:
+    if bins is None:
         return None
-    in_order = list(of) == sorted(of)
-    return [0, *(np.flatnonzero(np.diff(of)) + 1).tolist()] if in_order else {"of": list(of)}
+    in_order = list(bins) == sorted(bins)
+    return [0, *(np.flatnonzero(np.diff(bins)) + 1).tolist()] if in_order else {"of": list(bins)}
 
 
 def _read(written: Any, size: int) -> Bins:

@@ -15,15 +15,17 @@ from understudy.schema import Categorical, Schema
 
 # for some columns, the codes that they may take; every other column is free
 Box = Mapping[int, frozenset[int]]
-MOST_BOXES = 500
-MOST_TEXT = 10_000
-DEEPEST = 50
+MOST_BOXES = 500  # large enough for people: each is a copy of the model's chances
+MOST_TEXT = 10_000  # characters: longer than anybody writes, short enough to be read at once
+DEEPEST = 50  # brackets: far from where Python's own recursion ends
+# quoted texts double their quotes inside; two-letter signs come before their first letters
 TOKEN = re.compile(
     r"""\s*(?: (?P<quoted> '(?:[^']|'')*' | "(?:[^"]|"")*" | `(?:[^`]|``)*` )
            | (?P<sign> >= | <= | != | <> | == | = | > | < ) | (?P<mark> [(),] ) | (?P<word> [^\s'"`()<>=!,]+ ) )""",
     re.VERBOSE,
 )
-SIGNS = {"==": "=", "<>": "!="}
+SIGNS = {"==": "=", "<>": "!="}  # as SQL and Python write them
+# said with every condition that cannot be read
 USAGE = (
     "Write it like \"age < 30 and sex = 'F'\", with and, or, not, in (...) and brackets; quote"
     " values that hold spaces or signs."

@@ -35,7 +35,7 @@ from understudy.schema.columns import Binned
 from understudy.schema.domain import Domain
 
 Range = tuple[int, int]  # codes from the first up to, not including, the second
-MOST_BOXES = 1_000_000
+MOST_BOXES = 1_000_000  # all pairs of edges of two columns of 1,000 bins
 MOST_APART = 200_000  # literals, when boxes are taken apart for a fit
 
 

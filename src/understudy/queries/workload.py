@@ -33,7 +33,7 @@ from understudy.runtime.discovery import classes_in
 from understudy.schema import Schema
 from understudy.schema.files import read_mapping
 
-ENTRY_POINTS = "understudy.queries"
+ENTRY_POINTS = "understudy.queries"  # where an installed package announces its query classes
 
 
 @dataclass(frozen=True)

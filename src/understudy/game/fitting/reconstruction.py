@@ -29,9 +29,10 @@ from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 
 Objective = Literal["total", "largest"]
+# all 3-way marginals of 121 columns have so many; each set costs work and memory
 MOST_SETS = 300_000
 CLOSE = 1e-3  # the split for the largest variance stops this near its lower bound
-MOST_SWEEPS = 20_000
+MOST_SWEEPS = 20_000  # so that it ends in any case: a dozen or two come as close as CLOSE asks
 # the joint price is rounded up; this much more noise keeps it inside rho
 SLACK = 1 + Fraction(1, 1 << 30)
 

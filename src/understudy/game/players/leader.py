@@ -19,6 +19,7 @@ from understudy.queries.relaxed import Chances, relaxed
 from understudy.queries.symmetric import Query, Symmetric
 from understudy.schema import Schema
 
+# the default first: the paper's own two collapse to one record on ADULT
 LEADERS = ("regularised", "follow", "perturbed")
 # of all rows: how far the first choice moves its query's answer; the t-th moves it by this over the
 # root of t

@@ -16,8 +16,8 @@ from understudy.game.players.simplex import PARAMETERISATIONS
 from understudy.queries.relaxed import Chances
 from understudy.schema import Schema
 
-MOST_UNITS = 100_000
-SOFTMAX = PARAMETERISATIONS["softmax"]
+MOST_UNITS = 100_000  # of a layer: large enough for any table, and a slip of the pen is refused
+SOFTMAX = PARAMETERISATIONS["softmax"]  # every value keeps a chance, and so a slope to learn from
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ ROWS = 20_000  # fitted during play
 # of the finest sigma measured; more leaves less of the noise in the rows, and less of the strongest
 # dependences
 HEAT = 0.5
+# of released rows, which begin as copies of fitted ones: as many as at once
 LAST_SWEEPS = 3
 MOST_COLUMNS = 2_000  # every cell of every row is visited again and again
 MOST_FITTED = 200_000  # beyond this, fitted rows are repeated

@@ -82,6 +82,7 @@ def _pull_sparsemax(chances: np.ndarray, slopes: np.ndarray) -> None:
             slopes[v, r] = slopes[v, r] - total / support if chances[v, r] > 0 else np.float32(0)
 
 
+# how far free numbers begin apart and how fast they move: logits by tenths, points by hundredths
 PARAMETERISATIONS = {
     "softmax": Parameterisation(softmax, _pull_softmax, spread=lambda size: 1.0, rate=0.1),
     "sparsemax": Parameterisation(

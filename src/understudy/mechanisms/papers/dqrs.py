@@ -36,8 +36,8 @@ from understudy.privacy.resampling import milestone, resampling, slot_cost, slot
 from understudy.queries.base import Neighbours
 from understudy.runtime.watching import Watcher
 
-MOST_ROUNDS = 5000
-FEWEST_BY_RULE = 8
+MOST_ROUNDS = 5000  # large enough: each is a solve, and a curve to be priced
+FEWEST_BY_RULE = 8  # fewer records than this are hardly a table; the step shrinks instead
 LARGE_STEP = 0.5  # at more, keeping costs as much as drawing anew
 
 

@@ -36,9 +36,9 @@ from understudy.privacy.verbs.measure import charges
 from understudy.privacy.verbs.select import LARGEST_SCORE
 from understudy.runtime.watching import Watcher
 
-MOST_ROUNDS = 100_000
-MOST_BY_RULE = 2000
-MOST_BY_STEP = 10_000
+MOST_ROUNDS = 100_000  # large enough: each is a solve
+MOST_BY_RULE = 2000  # nobody waits for more solves without having asked for them
+MOST_BY_STEP = 10_000  # a step so small is rather a slip of the pen
 # samples for each item left to chance; with three literals it is then named about 15 times a round
 NAMINGS = 5
 LEAST_WIDE = 40  # rounds on tables of items

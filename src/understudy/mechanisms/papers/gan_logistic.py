@@ -38,8 +38,8 @@ from understudy.queries.base import Neighbours
 from understudy.queries.workload import Workload
 from understudy.runtime.watching import Watcher
 
-USUAL_RIDGE = 0.1
-MOST_RIDGE = 1000.0
+USUAL_RIDGE = 0.1  # a tenth of the most that the likelihood bends: light, where it can be paid for
+MOST_RIDGE = 1000.0  # the most that may be given
 MOST_WEIGHTS = 2**27  # of cells, released in a whole play and kept as its findings: 1 GB
 
 

@@ -32,9 +32,9 @@ from understudy.privacy import Meter
 from understudy.queries.base import QueryClass
 from understudy.runtime.watching import Watcher
 
-SAMPLES = 150
-MOST_ROUNDS = 1000
-FEW_COLUMNS = 14
+SAMPLES = 150  # a sampling error of 8% in what a selection sees, for as many solves a round
+MOST_ROUNDS = 1000  # of the rule's own: 150,000 solves with SAMPLES are enough
+FEW_COLUMNS = 14  # ADULT has so many; the rule was found there, and grows with columns beyond
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,7 +42,7 @@ from understudy.rules.certifiers import CERTIFIERS, Cpsat, certifier_of
 from understudy.rules.conjunctions import Conjunctions
 from understudy.schema import Schema
 
-LEARNERS = ("exponential", "rspm", "prsma")
+LEARNERS = ("exponential", "rspm", "prsma")  # the usual one first; the others are the paper's
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,12 +21,12 @@ from typing import Any
 
 from understudy.errors import ParameterError
 
-DIGITS = 60
+DIGITS = 60  # of decimals in the accounting: SLACK says what they leave open
 # Each decimal operation below is off by at most one unit in the 60th digit; a few hundred of them,
 # amplified by orders under 10^12, stay below this.
 SLACK = Decimal(10) ** -45
-MOST_EPSILON = 1000
-MOST_DIGITS = 1000
+MOST_EPSILON = 1000  # far beyond any promise that means something
+MOST_DIGITS = 1000  # of a number that is given: more would only take time
 MOST_RHO = 10**100  # nobody spends more, and floats, which show what was spent, hold it
 LARGEST = 10**MOST_DIGITS  # of a numerator or denominator that somebody gives
 

@@ -99,8 +99,9 @@ class Reservation(Event):
     rho: Fraction
 
 
-RATIONAL = re.compile(r"-?[0-9]+(/[0-9]+)?")
+RATIONAL = re.compile(r"-?[0-9]+(/[0-9]+)?")  # as ``to_dict`` writes a Fraction, and nothing else
 WHOLE = ("l2_squared", "l1", "draws", "shift", "slots")  # fields that are whole numbers
+# what a ledger may hold: an event of another name is refused, never guessed
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (

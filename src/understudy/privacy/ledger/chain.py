@@ -18,8 +18,9 @@ from typing import Any
 from understudy.errors import LedgerDamaged, ParameterError, ReleaseFailed
 from understudy.privacy.ledger.locking import APPENDING, READING, is_at, lock, sync, sync_folder
 
-FIRST_HASH = "0" * 64
-FORMAT = 1
+FIRST_HASH = "0" * 64  # before the first record there is none: as long as a SHA-256 in hex
+FORMAT = 1  # of a record; one of another number is refused, not guessed at
+# what to do, for it never mends itself: a charge might be lost
 DAMAGED = (
     "The ledger {!r} {}. Nothing was charged and no row was read. Restore the file from a backup,"
     " or keep its lines above the damage, and add what is then missing with 'understudy budget"

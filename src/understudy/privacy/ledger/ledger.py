@@ -26,11 +26,12 @@ from understudy.privacy.ledger.registry import FileId, learn_beside
 from understudy.queries.base import Neighbours
 from understudy.runtime.paths import LEDGER
 
+# a record without its end was never granted, but nobody can tell why it has none
 TORN = (
     "an unfinished record was set aside: a writer died before its charge was granted, "
     "or else the file was damaged from outside and a charge may be missing"
 )
-MADE = "made"
+MADE = "made"  # this and the next two are written into ledgers, and read back by these words
 EARLY = "a release ended early; its whole reservation counts as spent"
 BY_HAND = "added by hand"
 MOST_ADDED = 10**12  # rho, by hand; far below what makes a ledger unreadable

@@ -23,11 +23,13 @@ from understudy.privacy.ledger.locking import lock, sync, sync_folder
 from understudy.runtime.paths import LEDGER, STATE, state_folder
 
 Say = Callable[[str], None]
+# a release goes on: the ledger beside a file needs no registry
 UNPROTECTED = (
     "The folder {!r} cannot be used ({}), so it cannot be kept there which ledger belongs to"
     f" which file: a limit may not be found when a file is released under another name. Set {STATE}"
     " to a folder that you can write to."
 )
+# a line that cannot be read costs the lines beside it nothing
 DAMAGED = (
     "{} lines of {!r} could not be read and were set aside in {!r}. The ledgers themselves are not"
     " touched; one that lies in another folder than its file is found again after the next release"

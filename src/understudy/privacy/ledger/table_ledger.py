@@ -33,17 +33,20 @@ from understudy.queries.base import Neighbours
 from understudy.sources.paths import expand
 
 Places = dict[Path, list[FileId]]  # ledgers, and the files that each is for
+# An inode is used again once its file is gone: the same number is no proof of the same table.
 DOUBT = (
     "{!r} is by its inode the file that was {!r} when {!r} was charged for it, and another file has"
     " that name now; nothing was charged. If it still holds those people, say so with --ledger (in"
     " Python ledger=) and that ledger. If it is another table, say so once with 'understudy budget"
     " FILE --new-table'."
 )
+# Not refused: whoever deletes a table deletes its ledger, and the inode is then used again.
 GONE = (
     "{!r} had a ledger {!r} when it was {!r}, which is not there any more: neither what it counted"
     " nor its limit is kept to. Put it back, or name it with --ledger (in Python ledger=). If it is"
     " gone for good, say so once with 'understudy budget FILE --new-table'."
 )
+# Not refused either: a table that was moved keeps what was charged for it.
 RENAMED = (
     "{!r} is by its inode the file that was {!r}, which is not there any more, so its ledger {!r}"
     " counts. If it is another table, say so once with 'understudy budget FILE --new-table'."

@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from understudy.privacy.noise.samplers import Noise
 
-FIRST_BITS = 128
+FIRST_BITS = 128  # nearly always enough to settle a draw; if not, they are doubled
 # Odds p/(1-p) between two rationals that agree in about so many bits.
 Odds = Callable[[int], tuple[Fraction, Fraction]]
 

@@ -26,7 +26,8 @@ from understudy.runtime.compiled import kernel
 # A weight is the true value to within 2 units and at least 2^64, so its log is off by less than
 # 2^-62; a pair of weights by less than 2^-61 (proofs/noise, N4).
 TABLE_ERROR = Fraction(1, 2**61)
-GUARD_BITS = 66
+GUARD_BITS = 66  # the largest weight is at least 2^66, so that TABLE_ERROR holds
+# of the powers that weights are multiplied from: truncation stays far below a unit
 WORKING_BITS = 96
 FINE_BITS = 14  # of a score, looked up at once; the 42 bits of the largest are three times as many
 # Scores beyond MOST_NATS / kappa are clipped to that public cap: candidates that far up tie with

@@ -26,10 +26,10 @@ DIGIT = 16  # bits a word
 # relative step of at most 1/1024, small enough integers for exact 64-bit arithmetic
 # (proofs/noise, N3).
 SIGMA_STEPS = 1 << 10
-LARGEST_FAST_SIGMA = 1 << 23
-SMALLEST_FAST_SIGMA = Fraction(1, 4)
-LARGEST_WIDE_SIGMA = 1 << 46
-LARGEST_FAST_SCALE = 1 << 31
+LARGEST_FAST_SIGMA = 1 << 23  # 2 sigma^2 <= 2^47, which a coin shifts by 16 bits in 63
+SMALLEST_FAST_SIGMA = Fraction(1, 4)  # below it the same numbers would pass 2^47
+LARGEST_WIDE_SIGMA = 1 << 46  # a coin's denominator stays below 2^47 here, too
+LARGEST_FAST_SCALE = 1 << 31  # U below t is drawn from 32 bits
 SAFE_ROOT = 1 << 31  # numbers below it can be squared in 64 bits
 INVERSE_E_WORDS = 48  # 768 bits of 1/e; a tie on all of them has probability 2^-768
 
@@ -221,7 +221,7 @@ def sqrt_up(x: Fraction) -> Fraction:
 
 # ---------------------------------------------------------------------- kernels
 
-EXHAUSTED, IMPOSSIBLE = 1, 2
+EXHAUSTED, IMPOSSIBLE = 1, 2  # why a kernel stopped: out of words, or at what does not happen
 # a bare 1 is a type of its own, and helpers would be compiled for it again
 ONE, TWO = np.int64(1), np.int64(2)
 # geometric steps of a wide proposal: as many succeed with probability exp(-65,536), and t times
@@ -236,7 +236,7 @@ def _inverse_e() -> np.ndarray:
     return np.asarray(words, np.int64)
 
 
-INVERSE_E = _inverse_e()
+INVERSE_E = _inverse_e()  # worked out once, in decimals: no float is that long
 
 # In all kernels ``at`` is a two-element array: the next word to use, and a status that is set when
 # words run out. Once it is set every helper returns at once and the caller throws the value away.

@@ -18,6 +18,7 @@ from understudy.privacy.verbs.select_marginal import SelectMarginal
 from understudy.privacy.verbs.soft_argmin import SoftArgmin
 from understudy.privacy.verbs.total import ReleaseTotal
 
+# all that a meter can be asked: a verb that is not here is refused
 VERBS: tuple[type[Verb[Any]], ...] = (
     ReleaseTotal,
     Measure,

@@ -23,6 +23,7 @@ from understudy.privacy.requests import (
 )
 from understudy.privacy.verbs.base import Priced, Public, Verb
 
+# that a solve failed may itself tell something, so a charge stays
 REFUSED = (
     "The solver gave no proof that its rule is the best, so nothing is released; what was charged"
     " stays charged. Allow it more work, or use a smaller class."

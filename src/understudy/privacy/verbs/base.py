@@ -92,11 +92,11 @@ def read(batches: Sequence[QueryClass]) -> tuple[Read, ...]:
     return tuple(Read(batch, batch.size) for batch in batches)
 
 
-def told(given: Sequence[QueryClass], reads: Sequence[Read]) -> tuple[Read, ...]:
+def public_reads(originals: Sequence[QueryClass], reads: Sequence[Read]) -> tuple[Read, ...]:
     """As an answer names them: the room's own copies stay inside, where nobody changes them. Of
     marginals there are new ones for each question.
     """
-    both = zip(given, reads, strict=True)
+    both = zip(originals, reads, strict=True)
     return tuple(r if type(r.batch) is Marginal else Read(one, r.size) for one, r in both)
 
 

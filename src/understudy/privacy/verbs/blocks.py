@@ -36,7 +36,7 @@ from understudy.privacy.requests import (
 )
 from understudy.privacy.verbs.base import Priced, Public, Verb
 
-LEAST_DELTA = Fraction(1, 10**60)
+LEAST_DELTA = Fraction(1, 10**60)  # far below any promise: logarithms of it are still plain floats
 E_SQUARED = Fraction(7389057, 10**6)  # above e^2
 
 

@@ -16,7 +16,7 @@ from understudy.privacy.accounting import events as ev
 from understudy.privacy.noise.samplers import Noise, round_sigma_up, sqrt_up
 from understudy.privacy.noise.wide import noisy_above, threshold_for
 from understudy.privacy.requests import as_shares, check_measurable, exact_rho, name_of, whole
-from understudy.privacy.verbs.base import Priced, Public, Verb, l2_squared, read, told
+from understudy.privacy.verbs.base import Priced, Public, Verb, l2_squared, public_reads, read
 from understudy.queries.base import Neighbours, QueryClass
 
 KEPT = 20_000  # empty cells that exceed the threshold of a wide marginal, on average
@@ -66,8 +66,8 @@ class Measure(Verb[list[Measurement]]):
     noisy_above: ClassVar = staticmethod(noisy_above)
 
     def priced(self, public: Public) -> Priced[list[Measurement]]:
-        given, sparse = tuple(self.batches), bool(self.sparse)
-        batches = tuple(map(public.own, given))
+        originals, sparse = tuple(self.batches), bool(self.sparse)
+        batches = tuple(map(public.own, originals))
         check_measurable(batches, sparse)
         rho = exact_rho(self.rho)
         most = whole(self.kept, 1)
@@ -79,7 +79,7 @@ class Measure(Verb[list[Measurement]]):
         reads = read(batches)
         events = charges(batches, rho, public.neighbours, self.weights)
         sigmas = [sigma_of(event) for event in events]
-        names = told(given, reads)
+        names = public_reads(originals, reads)
         limits = [most if sparse or size > DENSE_CELLS else None for _, size in reads]
 
         def answer(exact: Sequence[Counts], noise: Noise) -> list[Measurement]:

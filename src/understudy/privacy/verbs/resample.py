@@ -23,7 +23,7 @@ from understudy.privacy.requests import (
     whole,
 )
 from understudy.privacy.resampling import resampling
-from understudy.privacy.verbs.base import Priced, Public, Verb, read, told
+from understudy.privacy.verbs.base import Priced, Public, Verb, public_reads, read
 from understudy.privacy.verbs.select import highest, in_rows, scored
 from understudy.queries.base import Neighbours, QueryClass
 
@@ -67,8 +67,8 @@ class Resample(Verb[list[Choice]]):
                 "Keeping drawn queries is proved private for a public number of rows only; use"
                 " replace-one."
             )
-        given = tuple(self.batches)
-        batches = tuple(map(public.own, given))
+        originals = tuple(self.batches)
+        batches = tuple(map(public.own, originals))
         check_sizes(batches)
         shares = checked_shares(batches, self.shares)
         kappa, gamma = exact_rho(self.kappa), exact_rho(self.gamma)
@@ -83,7 +83,7 @@ class Resample(Verb[list[Choice]]):
                 " nor huge."
             )
         reads = read(batches)
-        names = told(given, reads)
+        names = public_reads(originals, reads)
         slots = slots_of(names, self.choices, self.satisfied)
         rows = public.rows
         table = ScoreTable.at(kappa, highest(rows, records, True))

@@ -23,7 +23,7 @@ from understudy.privacy.requests import (
     exact_rho,
     whole,
 )
-from understudy.privacy.verbs.base import Priced, Public, Verb, read, told
+from understudy.privacy.verbs.base import Priced, Public, Verb, public_reads, read
 from understudy.queries.base import QueryClass
 
 LARGEST_SCORE = 2**40  # far below what 64-bit arithmetic could wrap
@@ -57,8 +57,8 @@ class Select(Verb[list[Choice]]):
     draw: ClassVar = staticmethod(draw)
 
     def priced(self, public: Public) -> Priced[list[Choice]]:
-        given, signed, distinct = tuple(self.batches), bool(self.signed), bool(self.distinct)
-        batches = tuple(map(public.own, given))
+        originals, signed, distinct = tuple(self.batches), bool(self.signed), bool(self.distinct)
+        batches = tuple(map(public.own, originals))
         check_sizes(batches)
         shares = checked_shares(batches, self.shares)
         rho = exact_rho(self.rho)
@@ -78,8 +78,8 @@ class Select(Verb[list[Choice]]):
 
         def answer(exact: Sequence[Counts], noise: Noise) -> list[Choice]:
             scores = scored(exact, wanted, multiplier, table, signed)
-            drawn = Select.draw(noise, scores, table, draws, distinct=distinct)
-            return choices_of(told(given, reads), drawn)
+            indices = Select.draw(noise, scores, table, draws, distinct=distinct)
+            return choices_of(public_reads(originals, reads), indices)
 
         what = f"select {draws} of {candidates:,}"
         event = ev.ExponentialDraws(what=what, log_weight_shift=shift, draws=draws)

@@ -11,7 +11,7 @@ from understudy.privacy.verbs.base import Priced, Public, Verb
 from understudy.privacy.verbs.measure import Measure, Measurement
 from understudy.queries.marginal import Marginal
 
-EVERYBODY = Marginal((), ())
+EVERYBODY = Marginal((), ())  # the marginal of no columns: one cell, with every row
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
