@@ -65,7 +65,7 @@ LAWS = [
 def test_exact_law(law: Law) -> None:
     for relation in law.relations:
         row = laws.check_law(law, relation)
-        assert row.held, row
+        assert row.holds, row
 
 
 @pytest.mark.parametrize("batch", [COARSE, ODD], ids=["coarse", "odd"])

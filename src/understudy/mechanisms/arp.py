@@ -141,7 +141,7 @@ class Arp(Mechanism):
         how = (
             f"{rounds} rounds of select and measure"
             if adaptive
-            else f"{len(tables.own)} marginals measured in bins, the strongest again and finer"
+            else f"{len(tables.own)} marginals in bins, then the strongest finer"
             if binned
             else f"{len(tables.own)} marginals measured at once"
         )

@@ -116,7 +116,7 @@ class Evidence:
             grid.shape,
             counts.astype(np.float32),
             (trust / pooled.sigma**2).astype(np.float32),
-            bins=tuple(None if of is None else np.asarray(of) for of in grid.bins),
+            bins=tuple(None if bins is None else np.asarray(bins) for bins in grid.bins),
         )
 
     def other_targets(self, rows: np.ndarray, scale: float) -> Iterator[TableTarget | QueryTarget]:

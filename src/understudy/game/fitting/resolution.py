@@ -60,19 +60,19 @@ class Resolution:
             return whole
         return BinnedMarginal(whole.positions, whole.shape, tuple(bins))
 
-    def strength(self, found: Measurement) -> float:
+    def strength(self, table: Measurement) -> float:
         """How far a measured table is from independent columns, beyond its noise: the root of the
         sum of squares, as a share of the rows.
         """
-        grid = found.batch.as_grid()
+        grid = table.batch.as_grid()
         assert grid is not None
         expected = np.ones(1)
         for position, size, bins in zip(grid.positions, grid.shape, grid.bins, strict=True):
             shares = self.columns[position]
             shares = shares if bins is None else np.bincount(bins, shares, size)
             expected = np.outer(expected, shares).reshape(-1)
-        gap = np.asarray(found.counts, np.float64) - self.n * expected
-        noise = len(gap) * float(found.sigma) ** 2
+        gap = np.asarray(table.counts, np.float64) - self.n * expected
+        noise = len(gap) * float(table.sigma) ** 2
         return math.sqrt(max(0.0, float(gap @ gap) - noise)) / self.n
 
 

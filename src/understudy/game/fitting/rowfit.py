@@ -58,7 +58,7 @@ class TableTarget:
 
     @property
     def is_binned(self) -> bool:
-        return any(of is not None for of in self.bins)
+        return any(one is not None for one in self.bins)
 
     def counted(self, rows: np.ndarray) -> np.ndarray:
         """How many of some rows are in each cell."""
@@ -171,7 +171,7 @@ def count_binned(
     bins: Sequence[Sequence[int] | np.ndarray | None],
 ) -> np.ndarray:
     """The dense table of some columns of coded rows, each in its bins if it has any."""
-    if all(of is None for of in bins):
+    if all(one is None for one in bins):
         return count_cells(rows, positions, shape)
     return np.bincount(cells_in_bins(rows, positions, shape, bins), minlength=math.prod(shape))
 
@@ -349,9 +349,13 @@ class _Binned:
         self._plain = np.zeros(self._tables.positions.shape, np.bool_)
         bins, at = [np.zeros(0, np.int32)], 0
         for t, target in enumerate(targets):
-            for j, (position, of) in enumerate(zip(target.positions, target.bins, strict=True)):
-                self._first[t, j], self._plain[t, j] = at, of is None
-                bins.append((np.arange(shape[position]) if of is None else of).astype(np.int32))
+            for j, (position, mapping) in enumerate(
+                zip(target.positions, target.bins, strict=True)
+            ):
+                self._first[t, j], self._plain[t, j] = at, mapping is None
+                bins.append(
+                    (np.arange(shape[position]) if mapping is None else mapping).astype(np.int32)
+                )
                 at += shape[position]
         self._bins = np.concatenate(bins)
 

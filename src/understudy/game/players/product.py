@@ -28,7 +28,7 @@ class ProductModel:
         grid = batch.as_grid()
         if grid is not None:
             pairs = zip(grid.positions, grid.bins, strict=True)
-            columns = [in_bins(self.columns[p], of) for p, of in pairs]
+            columns = [in_bins(self.columns[p], bins) for p, bins in pairs]
             return reduce(np.multiply.outer, columns, np.ones(())).ravel()
         rows = self.rows(ROWS_FOR_ANSWERS, np.random.default_rng(0))
         return batch.counts(CodedRows(rows, self._schema.shape)).dense() / len(rows)

@@ -37,15 +37,15 @@ class InBins:
     ) -> None:
         self._meter, self._schema, self._rho, self._sigmas = meter, schema, rho, sigmas
         self.tables = list(tables)
-        self.found: list[Measurement] = []
+        self.measured: list[Measurement] = []
 
     def point(self, model: Model) -> Sequence[Finding]:
         resolution = resolution_of(model, self._schema, self._meter)
         l2 = sum(table.l2_squared(self._meter.neighbours) for table in self.tables)
         cells = resolution.n / (self._sigmas * math.sqrt(l2 / (2 * float(self._rho))))
         batches = [resolution.table(table, cells) for table in self.tables]
-        self.found = self._meter.ask(Measure(batches=batches, rho=self._rho))
-        return self.found
+        self.measured = self._meter.ask(Measure(batches=batches, rho=self._rho))
+        return self.measured
 
 
 class Strongest:
@@ -73,7 +73,7 @@ class Strongest:
 
     def point(self, model: Model) -> Sequence[Finding]:
         resolution = resolution_of(model, self._schema, self._meter)
-        strengths = [resolution.strength(one) for one in self._first.found]
+        strengths = [resolution.strength(one) for one in self._first.measured]
         ranked = sorted(range(len(strengths)), key=lambda i: -strengths[i])[: self._count]
         weights = rank_weights(len(ranked))
         batches = []

@@ -234,7 +234,7 @@ class RowPlayer:
 
 def _order(grid: Grid) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
     """The same in every run, which the order of a set is not."""
-    return grid.positions, [of or () for of in grid.bins]
+    return grid.positions, [bins or () for bins in grid.bins]
 
 
 def seconds_a_row(tables: Iterable[Marginal]) -> float:
