@@ -42,7 +42,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.S | re.M)
 # they run elsewhere: the tests, the bench and the audit, for minutes each
 LONG = ("make ", "python -m bench ", "python -m tools.", "understudy audit")
 # the lines that hold nothing but what noise decides: numbers, values of rows, True and False
-NOISY = re.compile(r"\d[\d.,:e-]*|'[^']*'|\bTrue\b|\bFalse\b|\bNone\b")
+NOISY = re.compile(r"(?:(?<![\w)])-)?\d[\d.,:e-]*|'[^']*'|\bTrue\b|\bFalse\b|\bNone\b")
 
 
 def blocks(page: str, language: str) -> list[str]:

@@ -1,9 +1,9 @@
 """ARP, adaptive row projection: Understudy's own mechanism and its default.
 
-Measure the 1-way marginals. Then either measure the whole workload at once, or go round by round:
-SELECT the marginal that the rows get most wrong, MEASURE it whole, MOVE the rows. Which of the two,
-how many rounds and how the budget is split follow from public facts (docs/arp-constants.md
-says how the rule was found).
+Measure the 1-way marginals. Then either measure the whole workload at once, pairs with ordered
+columns at several resolutions, or go round by round: SELECT the marginal that the rows get most
+wrong, MEASURE it whole, MOVE the rows. Which way, how many rounds and how the budget is split follow
+from public facts (docs/arp-constants.md says how the rule was found).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from understudy.errors import NotSupported, ParameterError
 from understudy.game.fitting.evidence import with_sums
 from understudy.game.loop import Played, QueryPlayer, play
 from understudy.game.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
-from understudy.game.players.resolving import InBins, Strongest
+from understudy.game.players.resolving import InBins, Strongest, WorstInBins
 from understudy.game.players.rows import HEAT, RowPlayer, check_width, refits, seconds_a_row
 from understudy.mechanisms.base import (
     Brief,
@@ -58,8 +58,9 @@ WORTH_ROUNDS = 1.1
 # Pairs at several resolutions (docs/arp-constants.md, "Several resolutions"): what the single
 # columns leave goes to all pairs in bins, to the strongest in finer ones, and the rest to repair
 RESOLVING = (Fraction(30, 100), Fraction(47, 100))
-SIGMAS_A_BIN, SIGMAS_A_FINER_BIN = 18.0, 10.0  # rows of an average cell, in noises
-FINER, FEWEST_FINER = 0.4, 3  # of all pairs, measured again; at least so many
+# rows of an average cell, in noises
+SIGMAS_A_BIN, SIGMAS_A_FINER_BIN, SIGMAS_IN_ROUNDS = 18.0, 10.0, 8.0
+FINER, FEWEST_FINER = 0.5, 3  # of all pairs, measured again; at least so many
 # pairs chosen for their worst cell, which bins may have cut through, measured whole: so often, so
 # many each time
 REPAIRS, REPAIRED = 2, 3
@@ -136,7 +137,7 @@ class Arp(Mechanism):
         adaptive = self.is_adaptive(tables, rho, means.rows)
         sigma = self._sigma(tables, rho, adaptive)
         share = self._first(adaptive) if tables.beyond_columns else Fraction(1)
-        binned = self._in_bins(brief, tables, adaptive)
+        binned = self._in_bins(brief, tables)
         rounds = self.rounds if adaptive else REPAIRS if binned else 1
         how = (
             f"{rounds} rounds of select and measure"
@@ -185,7 +186,18 @@ class Arp(Mechanism):
         if adaptive:
             each, selecting = shares.rest / plan.rounds, Fraction(self.selecting)
             select, measure = each * selecting, each * (1 - selecting)
-            steps.append(WorstMarginal(meter, tables.candidates, select=select, measure=measure))
+            steps.append(
+                WorstInBins(
+                    meter,
+                    schema,
+                    tables.candidates,
+                    select=select,
+                    measure=measure,
+                    sigmas=SIGMAS_IN_ROUNDS,
+                )
+                if plan.binned
+                else WorstMarginal(meter, tables.candidates, select=select, measure=measure)
+            )
         elif plan.binned:
             steps.extend(self._resolving(meter, decision))
         else:
@@ -224,9 +236,9 @@ class Arp(Mechanism):
             ),
         ]
 
-    def _in_bins(self, brief: Brief, tables: Tables, adaptive: bool) -> bool:
+    def _in_bins(self, brief: Brief, tables: Tables) -> bool:
         """The public rule: where a pair has an ordered column of many values."""
-        possible = not adaptive and tables.pairs_only and bool(tables.own)
+        possible = tables.pairs_only and bool(tables.own)
         wide = any(
             column.ordered and column.values > FEW_VALUES
             for table in tables.own

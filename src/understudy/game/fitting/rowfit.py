@@ -579,15 +579,15 @@ def _weigh_bins(row, c, now, m, scale, cost, coarse):  # type: ignore[no-untyped
         bins = coarse.first[t, j]
         # The row is gone from where it is, for every value of its bin; then it is put back.
         here = base + coarse.bins[bins + now]
-        kept = tables.costs[here]
-        tables.costs[here] = kept - scale * tables.weights[cell]
+        with_itself = tables.costs[here]
+        tables.costs[here] = with_itself - scale * tables.weights[cell]
         if coarse.plain[t, j]:
             for v in range(m):
                 cost[v] += tables.costs[base + v]
         else:
             for v in range(m):
                 cost[v] += tables.costs[base + coarse.bins[bins + v]]
-        tables.costs[here] = kept
+        tables.costs[here] = with_itself
 
 
 @kernel(borrows=True, inner=True, fastmath=True, error_model="numpy")

@@ -22,6 +22,7 @@ from understudy.privacy import (
     SelectMarginal,
 )
 from understudy.queries.base import QueryClass
+from understudy.queries.binned import BinnedMarginal
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Query, Symmetric
 from understudy.schema import Schema
@@ -144,7 +145,7 @@ class WorstMarginal:
     def __init__(
         self,
         meter: Meter,
-        batches: Sequence[Marginal],
+        batches: Sequence[Marginal | BinnedMarginal],
         *,
         select: Fraction,
         measure: Fraction,
@@ -170,7 +171,7 @@ class WorstMarginal:
         return self._meter.ask(Measure(batches=worst, rho=self._measure))
 
 
-def whole_counts(model: Model, batches: Sequence[Marginal]) -> tuple[list[Counts], int]:
+def whole_counts(model: Model, batches: Sequence[QueryClass]) -> tuple[list[Counts], int]:
     """A model's answers as counts among so many rows: its own, or its shares of FINE rows, rounded."""
     if isinstance(model, RowModel):
         return model.counts(batches), len(model.codes)

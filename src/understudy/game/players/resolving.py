@@ -8,8 +8,10 @@ from fractions import Fraction
 
 from understudy.game.fitting.resolution import Resolution
 from understudy.game.loop import Finding, Model
+from understudy.game.players.measuring import WorstMarginal
 from understudy.game.players.rows import RowModel
 from understudy.privacy import Measure, Measurement, Meter
+from understudy.queries.binned import BinnedMarginal
 from understudy.queries.marginal import Marginal
 from understudy.schema import Schema
 
@@ -83,6 +85,45 @@ class Strongest:
             sigma = math.sqrt(table.l2_squared(self._meter.neighbours) / (2 * rho))
             batches.append(resolution.table(table, resolution.n / (self._sigmas * sigma)))
         return self._meter.ask(Measure(batches=batches, rho=self._rho, weights=weights))
+
+
+class WorstInBins:
+    """SELECT the table that rows get most wrong in bins, then MEASURE it in them; bins are chosen
+    once, from the columns as they were released first.
+
+    Args:
+        tables: whole ones, which bins are made of.
+        select: for choosing one.
+        measure: for measuring it.
+        sigmas: rows of a cell on average, in noises.
+    """
+
+    def __init__(
+        self,
+        meter: Meter,
+        schema: Schema,
+        tables: Sequence[Marginal],
+        *,
+        select: Fraction,
+        measure: Fraction,
+        sigmas: float,
+    ) -> None:
+        self._meter, self._schema, self._tables = meter, schema, list(tables)
+        self._select, self._measure, self._sigmas = select, measure, sigmas
+        self._worst: WorstMarginal | None = None
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        if self._worst is None:
+            self._worst = WorstMarginal(
+                self._meter, self._in_bins(model), select=self._select, measure=self._measure
+            )
+        return self._worst.point(model)
+
+    def _in_bins(self, model: Model) -> list[Marginal | BinnedMarginal]:
+        resolution = resolution_of(model, self._schema, self._meter)
+        l2 = self._tables[0].l2_squared(self._meter.neighbours)
+        cells = resolution.n / (self._sigmas * math.sqrt(l2 / (2 * float(self._measure))))
+        return [resolution.table(table, cells) for table in self._tables]
 
 
 def rank_weights(count: int) -> list[int]:
