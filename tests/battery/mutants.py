@@ -772,6 +772,24 @@ MUTANTS = [
         tests="privacy/test_closed_room.py",
     ),
     mutant(
+        "a replaced row that is paid for in one bin only",
+        "queries/binned.py",
+        ("        return 1 if neighbours is Neighbours.ADD_REMOVE_ONE else 2\n", "        return 1\n"),
+        tests="privacy/test_measuring_bins.py",
+    ),
+    mutant(
+        "bins that leave gaps, or that are no numbers of bins",
+        "queries/binned.py",
+        ("len(bins) == size and min(bins) == 0 and max(bins) < len(set(bins))", "True"),
+        tests="privacy/test_measuring_bins.py queries/test_binned.py",
+    ),
+    mutant(
+        "bins that are answered at full resolution",
+        METER,
+        ("batch.added_up(whole) if isinstance(batch, BinnedMarginal) else whole", "whole"),
+        tests="privacy/test_measuring_bins.py",
+    ),
+    mutant(
         "columns of a marginal that may change after it was priced",
         METER,
         ("            return self._fitting(Marginal(batch.positions, batch.shape))\n", "            return batch\n"),

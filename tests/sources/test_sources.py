@@ -34,6 +34,7 @@ from understudy.counting import tally
 from understudy.counting.tally import CodedRows, Counts
 from understudy.errors import NotSupported, SourceError
 from understudy.queries.base import QueryClass
+from understudy.queries.binned import BinnedMarginal
 from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.lattice import AllConjunctions
 from understudy.queries.marginal import Marginal
@@ -228,6 +229,12 @@ def naive(part: QueryClass, codes: list[tuple[int, ...]]) -> list[int]:
             )
             for box in part.boxes
         ]
+    if isinstance(part, BinnedMarginal):
+        axes = list(zip(part.positions, part.bins, strict=True))
+        cells = Counter(
+            tuple(row[p] if of is None else of[row[p]] for p, of in axes) for row in codes
+        )
+        return [cells[cell] for cell in itertools.product(*map(range, part.shape))]
     raise AssertionError(f"write down what {part.kind} counts")
 
 
