@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import understudy as us
 from understudy.counting.tally import CodedRows
-from understudy.game.fitting.resolution import Resolution, bins_of, effective, shared
+from understudy.game.fitting.resolution import Resolution, bins_of, effective, on_ladder, shared
 from understudy.game.players.resolving import rank_weights
 from understudy.privacy import Measurement
 from understudy.queries.binned import BinnedMarginal
@@ -68,6 +68,19 @@ def test_cells_are_shared_by_what_columns_need() -> None:
     assert shared(0.5, [10, 10]) == [1, 1]
     assert math.isclose(effective(np.full(7, 1 / 7)), 7)
     assert effective(np.array([1.0, 0, 0])) == 1
+
+
+def test_numbers_of_bins_stand_on_a_ladder() -> None:
+    assert sorted({on_ladder(count) for count in np.linspace(1, 24, 200)}) == [
+        2,
+        3,
+        4,
+        6,
+        8,
+        11,
+        16,
+        23,
+    ]
 
 
 def columns(codes: np.ndarray) -> list[np.ndarray]:

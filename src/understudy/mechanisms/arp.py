@@ -206,7 +206,7 @@ class Arp(Mechanism):
             schema,
             n=decision.means.rows,
             rng=rng,
-            sweeps=SWEEPS_IN_ROUNDS if adaptive else SWEEPS_AT_ONCE,
+            sweeps=SWEEPS_IN_ROUNDS if adaptive or plan.binned else SWEEPS_AT_ONCE,
             heat=plan.heat,
             sooner=SOONER if adaptive and not tables.pairs_only else 0.0,
             watcher=watcher,

@@ -51,7 +51,7 @@ class Resolution:
         ]
         counts = shared(cells, needs)
         bins = [
-            bins_of(self.columns[p], self.schema.columns[p].values, max(FEWEST, round(count)))
+            bins_of(self.columns[p], self.schema.columns[p].values, on_ladder(count))
             if is_ordered
             else None
             for p, count, is_ordered in zip(whole.positions, counts, ordered, strict=True)
@@ -86,6 +86,13 @@ def shared(cells: float, needs: Sequence[float]) -> list[float]:
         counts[i] = min(needs[i], left ** (1 / (len(order) - place)))
         left = max(left / counts[i], 1.0)
     return counts
+
+
+def on_ladder(count: float) -> int:
+    """The nearest of 2, 3, 4, 6, 8, 11, 16, ...: tables that share a column then mostly share its
+    bins, so that what they say of it is pooled, and fitted to once.
+    """
+    return max(FEWEST, round(2 ** (round(2 * math.log2(count)) / 2)))
 
 
 def effective(shares: np.ndarray) -> float:

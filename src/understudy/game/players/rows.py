@@ -167,10 +167,14 @@ class RowPlayer:
         # now
         if not self._targets:
             self._codes = None
-        for width in sorted({len(grid.positions) for grid in fresh}):
+        widths = sorted({len(grid.positions) for grid in fresh})
+        # sums in bins say little of single columns beyond what is known: no fit to them alone
+        coarse = not all(grid.is_whole for grid in fresh)
+        for width in widths:
             for grid in sorted((g for g in fresh if len(g.positions) == width), key=_order):
                 self._targets[grid] = self._evidence.targets(grid, self._model(grid))
-            if width > 1 or self._targets.keys() - fresh:
+            alone = bool(self._targets.keys() - fresh) and not (coarse and widths[-1] > 1)
+            if width > 1 or alone:
                 self._fit(columns)
         if self._evidence.wide or self._evidence.single:
             self._fit()
