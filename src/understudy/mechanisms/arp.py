@@ -23,7 +23,7 @@ from understudy.game.fitting.evidence import with_sums
 from understudy.game.loop import Played, QueryPlayer, play
 from understudy.game.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
 from understudy.game.players.resolving import InBins, Strongest, WorstInBins
-from understudy.game.players.rows import HEAT, RowPlayer, check_width, refits, seconds_a_row
+from understudy.game.players.rows import HEAT, ROWS, RowPlayer, check_width, refits, seconds_a_row
 from understudy.mechanisms.base import (
     Brief,
     Decision,
@@ -64,6 +64,8 @@ FINER, FEWEST_FINER = 0.5, 3  # of all pairs, measured again; at least so many
 # pairs chosen for their worst cell, which bins may have cut through, measured whole: so often, so
 # many each time
 REPAIRS, REPAIRED = 2, 3
+# kept while playing: with several passes, as many as elsewhere would take twice the time
+ROWS_IN_BINS = 12_000
 FEW_VALUES = 8  # a column of so many values is measured as it is
 # a wider marginal is mostly noise; its sub-marginals are candidates instead
 CANDIDATE_CELLS = 20_000
@@ -206,6 +208,7 @@ class Arp(Mechanism):
             schema,
             n=decision.means.rows,
             rng=rng,
+            rows=ROWS_IN_BINS if plan.binned and not adaptive else ROWS,
             sweeps=SWEEPS_IN_ROUNDS if adaptive or plan.binned else SWEEPS_AT_ONCE,
             heat=plan.heat,
             sooner=SOONER if adaptive and not tables.pairs_only else 0.0,
