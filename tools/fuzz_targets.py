@@ -303,8 +303,12 @@ def read_numbers(data: bytes, folder: Path) -> None:
             epsilon=epsilon,
             **asked,
         ),
-        lambda: command("budget", delta=None, path=str(ledger), **limit, as_json=False),
-        lambda: command("budget", delta=None, path=str(ledger), **added, as_json=True),
+        lambda: command(
+            "budget", accountant="rho", delta=None, path=str(ledger), **limit, as_json=False
+        ),
+        lambda: command(
+            "budget", accountant="rho", delta=None, path=str(ledger), **added, as_json=True
+        ),
     )
     for call in calls:
         with contextlib.suppress(us.InputError, us.BudgetRefused):
@@ -314,8 +318,8 @@ def read_numbers(data: bytes, folder: Path) -> None:
 def read_ledger(data: bytes, folder: Path) -> None:
     file = folder / "ledger.jsonl"
     file.write_bytes(data)
-    command("budget", delta=None, path=str(file), **NOTHING, as_json=True)
-    command("budget", delta=None, path=str(file), **NOTHING, as_json=False)
+    command("budget", accountant="rho", delta=None, path=str(file), **NOTHING, as_json=True)
+    command("budget", accountant="rho", delta=None, path=str(file), **NOTHING, as_json=False)
     with contextlib.suppress(us.BudgetRefused):
         FileLedger(file).reserve(
             "x", (ev.Reservation(what="x", rho=Fraction(1)),), Neighbours.REPLACE_ONE

@@ -17,7 +17,8 @@ from bench.coded import Coded
 from bench.grid import Grid, Line, Point, Suite, View
 from bench.releases import BY_CELLS, answered, facts, release, warm_up
 from bench.tables import load
-from understudy.queries.symmetric import Literal, Query, Symmetric, any_of
+from understudy.queries.literals import Literal, Query, any_of
+from understudy.queries.symmetric import Symmetric
 
 THRESHOLDS = 100  # random 1-of-3 thresholds for each marginal
 EPSILON = [0.1, 0.5, 1.0]  # as in bench/suites/querygan.py, to lay side by side

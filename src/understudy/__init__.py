@@ -45,8 +45,8 @@ from understudy.learning.learn import learn
 from understudy.learning.learned import Learned
 from understudy.mechanisms.base import Mechanism, available_mechanisms
 from understudy.privacy import Budget, Certificate, FileLedger, Measurement
+from understudy.queries.literals import Literal, Query, all_of, any_of, at_least, parity
 from understudy.queries.marginal import Marginal
-from understudy.queries.symmetric import Literal, Query, all_of, any_of, at_least, parity
 from understudy.queries.workload import (
     Workload,
     all_conjunctions,

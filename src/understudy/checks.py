@@ -32,8 +32,9 @@ from understudy.mechanisms.base import Brief, Decision, Mechanism
 from understudy.privacy import Budget, FileLedger, Measure, Measurement, Meter
 from understudy.privacy.accounting.accountant import total_cost
 from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.literals import Literal, all_of, any_of, parity
 from understudy.queries.relaxed import Chances, relaxed_form
-from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, parity
+from understudy.queries.symmetric import Symmetric
 from understudy.queries.workload import (
     Workload,
     batch_from_dict,

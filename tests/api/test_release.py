@@ -218,9 +218,9 @@ def test_a_limit_refuses_before_anything_is_read(tmp_path: Path) -> None:
 def test_events_add_up_to_no_more_than_promised(mechanism: str, neighbours: str) -> None:
     made = make(mechanism=mechanism, neighbours=neighbours, delta=1e-6)
     events = [ev.from_dict(e) for e in made.manifest["events"]]
-    budget = us.Budget.of(epsilon=1, delta=1e-6)
-    spent = total_cost(events)
-    assert Fraction(95, 100) * budget.rho < spent.rho <= budget.rho
+    budget, spent = made.facts.budget, total_cost(events)
+    assert budget.accountant == ("gaussian" if mechanism == "independent" else "rho")
+    assert Fraction(95, 100) * budget.rho < spent.rho <= budget.rho and spent.fits(budget)
     assert made.manifest["spent"]["epsilon"] <= 1
 
 

@@ -205,8 +205,7 @@ def test_what_is_reserved_for_a_private_number_of_rows_is_all_of_the_promise() -
     assert 0.97 * rho < means.rho < 0.99 * rho and means.rows_sigma > 0
     decision = request.mechanism.decide(request.brief, means)
     assert decision.cost == Cost(means.rho) and reservation(decision, rho) == Cost(rho)
-    made = us.release(
-        small_table(), schema=SMALL, epsilon=1, neighbours="add-remove-one", delta="1e-6", seed=1
-    )
+    asked = {"epsilon": 1, "neighbours": "add-remove-one", "delta": "1e-6", "accountant": "rho"}
+    made = us.release(small_table(), schema=SMALL, seed=1, **asked)  # type: ignore[arg-type]
     planned_sigma = request.decide(600).means.rows_sigma
     assert Fraction(made.manifest["rows"]["sigma"]) == planned_sigma

@@ -166,6 +166,7 @@ class Loud(Fraction):
         Cost(Loud(1)),
         Cost(Fraction(1), tuple(map(Loud, CURVE)), Loud(1, 9), Loud(3)),
         Cost(1),  # type: ignore[arg-type]
+        Cost(Fraction(1), least_variance=Loud(1)),
     ],
 )
 def test_what_a_meter_may_spend_is_in_plain_numbers(play: Cost) -> None:
@@ -177,11 +178,23 @@ def test_what_a_meter_may_spend_is_in_plain_numbers(play: Cost) -> None:
             meter.ask(Measure(batches=[Marginal.of(SMALL, ["a"])], rho=3))
         granted = meter._play.allowance
         numbers = (granted.rho, granted.delta, granted.curve_rho, *(granted.curve or ()))
+        numbers += () if play.least_variance is None else (granted.least_variance,)
         assert {type(number) for number in numbers} == {Fraction}
         assert granted.curve in (None, CURVE)
 
 
-@pytest.mark.parametrize("play", [Cost("1"), Cost(1.0), Cost(None)])  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "play",
+    [
+        Cost("1"),  # type: ignore[arg-type]
+        Cost(1.0),  # type: ignore[arg-type]
+        Cost(None),  # type: ignore[arg-type]
+        Cost(Fraction(1), least_variance=1.0),  # type: ignore[arg-type]
+        # what is Gaussian noise alone has no curve and no delta
+        Cost(Fraction(1), CURVE, least_variance=Fraction(1)),
+        Cost(Fraction(1), delta=Fraction(1, 9), least_variance=Fraction(1)),
+    ],
+)
 def test_an_allowance_that_is_no_number_is_refused_before_a_charge(play: Cost) -> None:
     ledger = ProcessLedger()
     with pytest.raises(ParameterError, match="exact numbers"), reserving(ledger, play=play):

@@ -49,6 +49,7 @@ DISCRIMINATE, RESAMPLE, SOFT_ARGMIN, MISTAKES, BLOCKS = (
     "privacy/verbs/mistakes.py",
     "privacy/verbs/blocks.py",
 )
+GAUSSIAN = "privacy/accounting/gaussian.py"
 CHAIN, TABLE = "privacy/ledger/chain.py", "privacy/ledger/table_ledger.py"
 
 MUTANTS = [
@@ -265,8 +266,7 @@ MUTANTS = [
     mutant(
         "delta outside the allowance let through",
         "privacy/accounting/accountant.py",
-        ("return self.rho <= allowance.rho and self.delta <= allowance.delta and under and bounded",
-         "return self.rho <= allowance.rho and under and bounded"),
+        ("inside = self.rho <= allowance.rho and self.delta <= allowance.delta", "inside = self.rho <= allowance.rho"),
         tests="privacy/test_budget.py privacy/test_meter.py privacy/test_argmin.py",
     ),
     mutant(
@@ -304,7 +304,7 @@ MUTANTS = [
     mutant(
         "the certificate's share on top of what was promised",
         SESSION,
-        ('rho=play.rho + certify)', "rho=play.rho)"),
+        ("rho, least = play.rho + certify, play.least_variance", "rho, least = play.rho, play.least_variance"),
         tests="api/test_session.py api/test_release.py",
     ),
     mutant(
@@ -316,7 +316,7 @@ MUTANTS = [
     mutant(
         "a limit that is never asked about",
         LEDGER,
-        ("if state.limit is not None and not (state.spent + cost).keeps(state.limit):", "if state.limit is not None and False:"),
+        ("if state.limit is None or (state.spent + cost).keeps(state.limit):", "if True:"),
         tests="privacy/test_ledger.py",
     ),
     mutant(
@@ -554,7 +554,7 @@ MUTANTS = [
     mutant(
         "a private number of rows that is not reserved for",
         "api/request.py",
-        ("    return decision.cost + Cost(rho - decision.means.rho)\n", "    return decision.cost\n"),
+        ("    whole = decision.cost + Cost(rho - decision.means.rho)\n", "    whole = decision.cost\n"),
         tests="api/test_request.py::test_what_is_reserved_for_a_private_number_of_rows_is_all_of_the_promise",
     ),
     mutant(
@@ -897,5 +897,84 @@ MUTANTS = [
         "sources/header.py",
         ("    if _words_there(schema, names, lacking=0) >= 2:\n", "    if names:\n"),
         tests="schema/test_schema_words.py",
+    ),
+    # ------------------------------------------------------------------ Gaussian noise alone
+    mutant(
+        "Gaussian noise is counted as half of what it is",
+        GAUSSIAN,
+        ("for x in (2 * rho, least, epsilon)", "for x in (rho, least, epsilon)"),
+        tests="privacy/test_gaussian.py",
+    ),
+    mutant(
+        "one part in a hundred of a Gaussian's delta is forgotten",
+        GAUSSIAN,
+        ("return gap.ln() - x * x / 2", "return (gap * 99 / 100).ln() - x * x / 2"),
+        tests="privacy/test_gaussian.py::test_the_bound_is_above_the_exact_law_and_near_it",
+    ),
+    mutant(
+        "the tail of a normal law is rounded the wrong way",
+        GAUSSIAN,
+        ("return above * (1 + OFF) if up else", "return below * (1 - OFF) if up else"),
+        tests="privacy/test_gaussian.py::test_tails_are_enclosed",
+    ),
+    mutant(
+        "discrete noise is taken for continuous noise",
+        GAUSSIAN,
+        ("_log_delta_normal((1 + c) * b, e)[0], b * floor * 2 * r / (1 - r)", "_log_delta_normal(b, e)[0], Decimal(0)"),
+        tests="privacy/test_gaussian.py",
+    ),
+    mutant(
+        "counts are said to be spread and nobody asks",
+        "privacy/accounting/budget.py",
+        ("else self.spread / (2 * self.rho)", "else Fraction(1, 10**9)"),
+        tests="privacy/test_accountants.py::test_a_gaussian_limit_is_kept_by_gaussian_noise_alone",
+    ),
+    mutant(
+        "any noise passes for Gaussian",
+        "privacy/accounting/accountant.py",
+        ("self.least_variance is not None and self.least_variance >= least", "self.least_variance is None or self.least_variance >= least"),
+        tests="privacy/test_accountants.py",
+    ),
+    mutant(
+        "a sum is Gaussian if a part of it is",
+        "privacy/accounting/accountant.py",
+        ("if variances and len(variances) == len(costly) else None", "if variances else None"),
+        tests="privacy/test_accountants.py::test_a_sum_is_gaussian_if_everything_in_it_is",
+    ),
+    mutant(
+        "a Gaussian allowance lets other noise through",
+        "privacy/accounting/accountant.py",
+        ("return inside and under and bounded and alike", "return inside and under and bounded"),
+        tests="privacy/test_accountants.py::test_what_is_not_gaussian_noise_of_such_a_sigma_is_refused_and_nothing_looked_at",
+    ),
+    mutant(
+        "a Gaussian limit counts other noise",
+        "privacy/accounting/accountant.py",
+        ("if self.delta or (least is not None and not self.is_gaussian(least)):", "if self.delta:"),
+        tests="privacy/test_accountants.py::test_a_gaussian_limit_refuses_what_it_cannot_count",
+    ),
+    mutant(
+        "a limit forgets its accountant",
+        LEDGER,
+        ('accountant=body.get("accountant", Accountant.RHO),', "accountant=Accountant.RHO,"),
+        tests="privacy/test_accountants.py::test_a_limit_is_read_back_with_its_accountant_and_an_old_one_counts_by_rho",
+    ),
+    mutant(
+        "a ledger is read by whichever accountant says less",
+        LEDGER,
+        ("return Accountant.GAUSSIAN if self.limit is None else self.limit.accountant", "return Accountant.GAUSSIAN"),
+        tests="privacy/test_accountants.py::test_a_limit_by_rho_counts_a_gaussian_release_by_its_rho",
+    ),
+    mutant(
+        "a reservation forgets that noise is Gaussian",
+        SESSION,
+        ("return Cost(rho, exact, delta, bound, least)", "return Cost(rho, exact, delta, bound)"),
+        tests="privacy/test_accountants.py",
+    ),
+    mutant(
+        "the certificate's account takes any noise",
+        METER,
+        ("Account(Cost(certify, least_variance=play.least_variance))", "Account(Cost(certify))"),
+        tests="privacy/test_accountants.py::test_the_certificate_is_held_to_the_same_sigma",
     ),
 ]  # fmt: skip

@@ -28,9 +28,10 @@ from understudy.privacy.accounting.accountant import Cost, total_cost
 from understudy.privacy.accounting.events import DiscreteGaussian, ExponentialDraws
 from understudy.queries import relaxed as room
 from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.literals import Literal, all_of, any_of, at_least, parity
 from understudy.queries.marginal import Marginal
 from understudy.queries.relaxed import Chances, relaxed
-from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, at_least, parity
+from understudy.queries.symmetric import Symmetric
 from understudy.queries.workload import explicit, marginals
 from understudy.runtime.watching import NoWatcher
 from understudy.schema import Schema

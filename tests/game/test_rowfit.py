@@ -18,7 +18,8 @@ from understudy.game.fitting.rowfit import QueryTarget, TableTarget, Target, fit
 from understudy.game.players.product import ProductModel
 from understudy.game.players.rows import RowPlayer, repeated
 from understudy.queries.binned import BinnedMarginal
-from understudy.queries.symmetric import Literal, Symmetric, any_of, at_least, parity
+from understudy.queries.literals import Literal, any_of, at_least, parity
+from understudy.queries.symmetric import Symmetric
 
 SHAPE = (3, 2, 4, 3)
 QUERIES = Symmetric(

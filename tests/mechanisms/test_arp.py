@@ -21,7 +21,7 @@ from understudy.mechanisms.arp import CANDIDATE_CELLS, Arp, closure, own_tables,
 from understudy.mechanisms.base import Brief, make
 from understudy.mechanisms.choose import choose
 from understudy.queries.base import Neighbours
-from understudy.queries.symmetric import Literal, at_least
+from understudy.queries.literals import Literal, at_least
 
 WIDE = us.Schema.from_domain(dict.fromkeys("abcdef", 30))
 

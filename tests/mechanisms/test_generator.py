@@ -40,9 +40,9 @@ from understudy.privacy import (
 )
 from understudy.privacy.logistic import Question
 from understudy.queries.base import Neighbours
+from understudy.queries.literals import Literal, all_of, any_of
 from understudy.queries.marginal import Marginal
 from understudy.queries.relaxed import Chances, relaxed
-from understudy.queries.symmetric import Literal, all_of, any_of
 from understudy.queries.workload import explicit, marginals
 from understudy.runtime.watching import NoWatcher
 from understudy.sources.memory import MemorySource

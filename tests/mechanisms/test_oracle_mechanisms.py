@@ -44,9 +44,10 @@ from understudy.privacy import Choice, Measurement, Meter, ProcessLedger
 from understudy.privacy.accounting.accountant import Cost, total_cost
 from understudy.privacy.accounting.events import ExponentialDraws
 from understudy.queries.base import Neighbours
+from understudy.queries.literals import Literal, Query, all_of, parity
 from understudy.queries.marginal import Marginal
 from understudy.queries.separator import separator
-from understudy.queries.symmetric import Literal, Query, Symmetric, all_of, parity
+from understudy.queries.symmetric import Symmetric
 from understudy.sources.memory import MemorySource
 
 KINDS: list[type[Mechanism]] = [Fem, SepFem, OracleQuery, DualQuery, DQRS]

@@ -31,7 +31,7 @@ from understudy.privacy.accounting.events import ExponentialDraws, PerturbedArgm
 from understudy.privacy.noise.samplers import Noise
 from understudy.queries.base import Neighbours
 from understudy.queries.lattice import AllConjunctions
-from understudy.queries.symmetric import Literal
+from understudy.queries.literals import Literal
 from understudy.schema import Schema
 from understudy.sources.memory import MemorySource
 

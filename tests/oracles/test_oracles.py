@@ -36,7 +36,7 @@ from understudy.oracles.outside import Outside
 from understudy.oracles.parity import Parity
 from understudy.oracles.plan import plan_of
 from understudy.oracles.search import Search
-from understudy.queries.symmetric import Literal, Query, all_of, any_of, at_least, parity
+from understudy.queries.literals import Literal, Query, all_of, any_of, at_least, parity
 
 CLASSES: dict[str, Callable[..., Query]] = {
     "conjunction": all_of,

@@ -51,9 +51,10 @@ from understudy.queries.attribute import Attribute
 from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.conjunctions import Conjunctions as Batch
 from understudy.queries.lattice import AllConjunctions
+from understudy.queries.literals import Literal, all_of
 from understudy.queries.marginal import Marginal
 from understudy.queries.ranges import Ranges
-from understudy.queries.symmetric import Literal, Symmetric, all_of
+from understudy.queries.symmetric import Symmetric
 from understudy.rules import certifiers
 from understudy.rules.certifiers import Cpsat, Listing
 from understudy.rules.conjunctions import Conjunctions

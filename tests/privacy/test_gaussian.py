@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.privacy.accounting import gaussian
-from understudy.privacy.accounting.budget import epsilon_for, rho_for
-from understudy.privacy.accounting.gaussian import (
+from understudy.privacy.accounting.budget import (
+    epsilon_for,
     gaussian_epsilon_for,
     gaussian_rho_for,
-    log_delta_gaussian,
+    rho_for,
 )
+from understudy.privacy.accounting.gaussian import log_delta_gaussian
 
 N = 48842
 DELTA = Fraction(1, N * N)

@@ -41,8 +41,9 @@ from understudy.privacy.logistic import (
     minimised,
 )
 from understudy.privacy.noise.samplers import Noise
+from understudy.queries.literals import Literal, all_of
 from understudy.queries.marginal import Marginal
-from understudy.queries.symmetric import Literal, Symmetric, all_of
+from understudy.queries.symmetric import Symmetric
 from understudy.queries.workload import marginals
 from understudy.schema import Schema
 from understudy.sources.memory import MemorySource

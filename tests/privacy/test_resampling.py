@@ -29,7 +29,8 @@ from understudy.privacy.accounting.accountant import ORDERS, Cost, order_of, tot
 from understudy.privacy.accounting.events import RenyiCurve
 from understudy.privacy.resampling import milestone, resampling, slot_cost, slot_rho
 from understudy.queries.base import Neighbours
-from understudy.queries.symmetric import Literal, Symmetric, all_of
+from understudy.queries.literals import Literal, all_of
+from understudy.queries.symmetric import Symmetric
 from understudy.runtime.watching import NoWatcher
 from understudy.sources.memory import MemorySource
 

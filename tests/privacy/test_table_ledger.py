@@ -535,6 +535,8 @@ def test_without_a_place_for_the_registry_a_release_works_and_says_once_what_is_
         "1",
         "--delta",
         "1e-6",
+        "--accountant",
+        "rho",
         "--out",
         str(tmp_path / "out"),
     ]

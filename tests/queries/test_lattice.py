@@ -26,8 +26,9 @@ from understudy.mechanisms.base import Brief
 from understudy.privacy import ProcessLedger
 from understudy.queries.base import Neighbours
 from understudy.queries.lattice import AllConjunctions, add_supersets
+from understudy.queries.literals import Literal, all_of
 from understudy.queries.marginal import ALWAYS, Marginal
-from understudy.queries.symmetric import Literal, Symmetric, all_of
+from understudy.queries.symmetric import Symmetric
 from understudy.queries.workload import Workload, all_conjunctions, batch_from_dict
 from understudy.schema import Schema
 

@@ -18,17 +18,9 @@ from support.tables import PEOPLE
 from understudy.counting.tally import CodedRows
 from understudy.errors import InputError, SchemaError, WorkloadError
 from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.literals import Literal, Query, all_of, any_of, at_least, parity
 from understudy.queries.marginal import Marginal
-from understudy.queries.symmetric import (
-    Literal,
-    Query,
-    Symmetric,
-    all_of,
-    any_of,
-    at_least,
-    parity,
-    read_query,
-)
+from understudy.queries.symmetric import Symmetric, read_query
 from understudy.queries.workload import (
     Workload,
     batch_from_dict,

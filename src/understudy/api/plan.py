@@ -31,7 +31,8 @@ class Plan:
         mechanism: the mechanism's name; ``why`` it was chosen; ``how`` it will go about it.
         parameters: its parameters, as given or as its public rule decides them for so many rows,
             and what else the rule comes to; the release's manifest has the same.
-        rho: the budget that epsilon and delta allow.
+        rho: the budget that epsilon and delta allow; ``accountant``, by whom: a limit on the table
+            may ask for another.
         noise: standard deviation of one measured count, as a share of the rows; None when it cannot
             be said.
         largest_error: about how far off the worst answer may be, likewise; a rule of thumb, not a
@@ -45,6 +46,7 @@ class Plan:
     how: str
     parameters: Mapping[str, bool | int | float | str | None]
     rho: float
+    accountant: str
     delta: float
     queries: int
     noise: float | None
@@ -64,6 +66,7 @@ def plan(
     mechanism: str | Mechanism = "auto",
     parameters: Mapping[str, Any] | None = None,
     neighbours: str = "replace-one",
+    accountant: str | None = None,
 ) -> Plan:
     """Say what :func:`release` would do with a table of about ``rows`` rows, without looking at
     any.
@@ -81,6 +84,7 @@ def plan(
         mechanism=mechanism,
         parameters=parameters,
         neighbours=neighbours,
+        accountant=accountant,
     )
     n = as_whole_number(rows, "rows", 1, MOST_PLANNED)
     if n is None:
@@ -101,6 +105,7 @@ def plan(
         how=decision.how,
         parameters={**decision.parameters, **decision.numbers},
         rho=float(budget.rho),
+        accountant=str(budget.accountant),
         delta=float(budget.delta or 0),
         queries=work.size,
         noise=None if outlook is None else outlook.sigma / n,

@@ -7,7 +7,7 @@ same sentence to everybody who asks, and nothing was charged.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,9 @@ from understudy.counting.tally import LARGEST_TABLE
 from understudy.errors import NotSupported, ParameterError, SchemaError, SourceError
 from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, make
 from understudy.mechanisms.choose import choose
-from understudy.privacy import Budget, FileLedger
+from understudy.privacy import Accountant, Budget, FileLedger
 from understudy.privacy.accounting.accountant import Cost, total_cost
-from understudy.privacy.accounting.budget import exact_delta, exact_epsilon
+from understudy.privacy.accounting.budget import as_accountant, exact_delta, exact_epsilon
 from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.verbs.measure import charges, sigma_of
 from understudy.privacy.verbs.total import EVERYBODY
@@ -36,6 +36,9 @@ MOST_ROWS = 100_000_000  # large enough; of wide tables MOST_CODES allows fewer
 MOST_CODES = 2**28  # synthetic rows x columns: one gigabyte
 MOST_SEED = 2**63 - 1  # large enough, and a whole number to any reader of a manifest
 FEWEST_ROWS_FOR_DEFAULT = 32  # below this, delta = 1/n^2 is above 0.001
+# with Gaussian noise alone, no count takes more than one part in so many of rho: the first that a
+# mechanism keeps to is best, and 1 asks for nothing
+SPREADS = (16, 1)
 UNKNOWN_ROWS = 1  # stands for a private number until it is released; no cost depends on it
 
 
@@ -51,6 +54,7 @@ class Request:
         seed: of the public randomness; None for a fresh one.
         ledger: as given; None for the one beside the table.
         out: the folder that a release will be saved to, if that is known.
+        accountant: who is to count; None for the best one that the ledger's limits allow.
     """
 
     brief: Brief
@@ -62,6 +66,7 @@ class Request:
     seed: int | None = None
     ledger: Ledger | None = None
     out: Path | None = None
+    accountant: Accountant | None = None
 
     @classmethod
     def of(
@@ -78,6 +83,7 @@ class Request:
         seed: Any = None,
         ledger: str | Path | Ledger | None = None,
         out: str | Path | None = None,
+        accountant: str | None = None,
     ) -> Request:
         """The request of these arguments, or a refusal in a sentence."""
         described = as_schema(schema)
@@ -94,25 +100,52 @@ class Request:
             seed=as_whole_number(seed, "seed", 0, MOST_SEED),
             ledger=as_ledger(ledger),
             out=as_folder(out),
+            accountant=None if accountant is None else as_accountant(accountant),
         )
 
-    def decide(self, n: int | None) -> Decision:
+    def decide(self, n: int | None, limited: Accountant | None = None) -> Decision:
         """What to do with a table of ``n`` rows, None if their number is private; a refusal if the
-        promise does not go with so many, or does not allow it.
+        promise does not go with so many, or does not allow it. ``limited`` says by whom the limits
+        of its ledgers count.
         """
-        budget = self._budget(n)
+        delta, by = self._delta(n), self.accountant or limited
+        if by is not Accountant.RHO and self.mechanism.can_be_gaussian:
+            for spread in SPREADS if limited is None else (1,):
+                decision = self._gaussian(n, delta, spread)
+                if decision is not None:
+                    return decision
+        if self.accountant is Accountant.GAUSSIAN:
+            raise ParameterError(
+                f"{self.mechanism.name} does not draw Gaussian noise alone here, so the accountant"
+                " gaussian cannot count it; name rho, or a mechanism that measures all at once."
+            )
+        return self._decide(n, Budget.of(epsilon=self.epsilon, delta=delta))
+
+    def _gaussian(self, n: int | None, delta: Fraction, spread: int) -> Decision | None:
+        """A decision that is counted as Gaussian noise alone; None where it is not, or some count
+        would take too much.
+        """
+        budget = Budget.of(
+            epsilon=self.epsilon, delta=delta, accountant=Accountant.GAUSSIAN, spread=spread
+        )
+        decision, least = self._decide(n, budget), budget.least_variance
+        assert least is not None
+        beside = [1 / (2 * for_certificate(budget)), decision.means.rows_sigma**2 or least]
+        return decision if decision.cost.is_gaussian(least) and min(beside) >= least else None
+
+    def _decide(self, n: int | None, budget: Budget) -> Decision:
         means = means_of(self.brief.neighbours, budget, for_play(budget), n)
         decision = self.mechanism.decide(self.brief, means)
-        whole = reservation(decision, for_play(budget)) + Cost(for_certificate(budget))
-        if not whole.fits(budget):
+        certify = Cost(for_certificate(budget), least_variance=budget.least_variance)
+        if not (reservation(decision, for_play(budget)) + certify).fits(budget):
             raise ParameterError(
                 f"The mechanism {self.mechanism.name} asks for more than the promised epsilon and"
                 " delta allow."
             )
         return decision
 
-    def _budget(self, n: int | None) -> Budget:
-        """The promise in rho; delta is checked against n only where n is public."""
+    def _delta(self, n: int | None) -> Fraction:
+        """The promise's; it is checked against n only where n is public."""
         if n == 0:
             raise SourceError("The table is empty; there is nothing to release.")
         delta = self.delta
@@ -121,7 +154,7 @@ class Request:
             delta = default_delta(n)
         elif n is not None and self.brief.neighbours is Neighbours.REPLACE_ONE:
             check_delta(delta, n)
-        return Budget.of(epsilon=self.epsilon, delta=delta)
+        return delta
 
 
 def for_certificate(budget: Budget) -> Fraction:
@@ -147,8 +180,11 @@ def means_of(neighbours: Neighbours, budget: Budget, rho: Fraction, n: int | Non
 
 
 def reservation(decision: Decision, rho: Fraction) -> Cost:
-    """What to reserve of ``rho``: the mechanism's cost, and that of a private number of rows."""
-    return decision.cost + Cost(rho - decision.means.rho)
+    """What to reserve of ``rho``: the mechanism's cost, and that of a private number of rows; for
+    Gaussian noise alone, if the promise is counted so.
+    """
+    whole = decision.cost + Cost(rho - decision.means.rho)
+    return replace(whole, least_variance=decision.means.budget.least_variance)
 
 
 def as_schema(value: Schema | Mapping[str, Any] | str | Path) -> Schema:

@@ -23,7 +23,7 @@ from understudy.errors import (
     Unread,
     warn,
 )
-from understudy.privacy import Meter, ProcessLedger, TableLedger
+from understudy.privacy import Accountant, Budget, FileLedger, Meter, ProcessLedger, TableLedger
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import Cost
 from understudy.privacy.ledger.ledger import EARLY, MADE, Ledger, describe_left
@@ -64,6 +64,17 @@ def ledger_for(ledger: Ledger | None, source: Source) -> Ledger:
         say_once(NO_LEDGER)
         return ProcessLedger()
     return ledger
+
+
+def accountant_of(ledger: Ledger) -> Accountant | None:
+    """By whom a release must be counted to be granted; None where there is no limit. A ledger of
+    somebody else's is taken to count by rho.
+    """
+    if isinstance(ledger, ProcessLedger):
+        return None
+    if isinstance(ledger, (FileLedger, TableLedger)):
+        return ledger.accountant()
+    return Accountant.RHO
 
 
 def say_once(sentence: str) -> None:
@@ -178,16 +189,21 @@ def _plain(play: Cost) -> Cost:
     curve = None if play.curve is None else [exact_number(value) for value in play.curve]
     bound = None if play.curve_rho is None else exact_number(play.curve_rho)
     rho, delta = exact_number(play.rho), exact_number(play.delta)
+    least = None if play.least_variance is None else exact_number(play.least_variance)
     unread = play.curve_rho is not None and bound is None
+    unread |= play.least_variance is not None and (least is None or curve is not None or delta != 0)
     if rho is None or delta is None or unread or (curve is not None and None in curve):
         raise ParameterError("What a release may spend is said in exact numbers.")
     exact = None if curve is None else tuple(value for value in curve if value is not None)
-    return Cost(rho, exact, delta, bound)
+    return Cost(rho, exact, delta, bound, least)
 
 
 def reserved(play: Cost, certify: Fraction) -> tuple[ev.Event, ...]:
     """What a ledger is charged for a play and its certificate."""
-    events: list[ev.Event] = [ev.Reservation(what="release", rho=play.rho + certify)]
+    rho, least = play.rho + certify, play.least_variance
+    if least is not None:
+        return (ev.GaussianReservation(what="release", rho=rho, least_variance=least),)
+    events: list[ev.Event] = [ev.Reservation(what="release", rho=rho)]
     if play.curve is not None:
         events.append(ev.RenyiCurve(what="release", curve=play.curve, rho=play.curve_rho))
     if play.delta:
@@ -224,7 +240,7 @@ def _with_what_fits(refusal: BudgetRefused, asked: Cost, delta: Fraction | None)
     """
     if not refusal.left or asked.curve is not None or asked.delta or not delta:
         return refusal
-    more = (
-        f"At most {describe_left(refusal.left, delta)}, which is this release's, would be granted."
-    )
+    kind = Accountant.RHO if asked.least_variance is None else Accountant.GAUSSIAN
+    fits = describe_left(Budget(refusal.left, accountant=kind), refusal.left, delta)
+    more = f"At most {fits}, which is this release's, would be granted."
     return BudgetRefused(f"{refusal} {more}", left=refusal.left)

@@ -52,8 +52,9 @@ from understudy.privacy.noise.samplers import Noise
 from understudy.privacy.verbs.blocks import BlockPlan
 from understudy.queries.attribute import Attribute
 from understudy.queries.base import Neighbours, QueryClass
+from understudy.queries.literals import Literal, all_of, any_of, parity
 from understudy.queries.marginal import Marginal
-from understudy.queries.symmetric import Literal, Symmetric, all_of, any_of, parity
+from understudy.queries.symmetric import Symmetric
 from understudy.rules.base import RuleClass
 from understudy.rules.conjunctions import Conjunctions
 from understudy.rules.counting import counting_of

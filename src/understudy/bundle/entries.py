@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import Any, TypeVar, final
 
 from understudy.errors import shown
+from understudy.privacy import Accountant
 from understudy.privacy.accounting import events as ev
 from understudy.queries.base import Neighbours
 
@@ -45,7 +46,7 @@ def plain(value: Any) -> Any:
     """
     if isinstance(value, ev.Event):
         return ev.to_dict(value)
-    if isinstance(value, (Fraction, Neighbours)):
+    if isinstance(value, (Fraction, Neighbours, Accountant)):
         return str(value)
     if isinstance(value, Mapping):
         return {name: plain(one) for name, one in value.items()}
@@ -148,6 +149,15 @@ class Entries:
         except ValueError:
             raise Malformed(
                 f"its entry {self.name_of(name)} is no relation that there is"
+            ) from None
+
+    def accountant(self, name: str) -> Accountant:
+        text = self.text(name)
+        try:
+            return Accountant(text)
+        except ValueError:
+            raise Malformed(
+                f"its entry {self.name_of(name)} is no accountant that there is"
             ) from None
 
     def events(self, name: str) -> tuple[ev.Event, ...]:

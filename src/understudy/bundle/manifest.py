@@ -210,7 +210,7 @@ class Manifest:
         """Of a release that has just been made by this version."""
         assert budget.delta is not None
         spent = total_cost(events)
-        epsilon = spent.epsilon_at(budget.delta)
+        epsilon = spent.epsilon_at(budget.delta, budget.accountant)
         return cls(
             made_by=this_version(),
             made_at=this_second(),
@@ -356,7 +356,11 @@ def _rows(entries: Entries) -> RowsFacts:
 
 
 def _budget(entries: Entries) -> Budget:
-    return Budget(entries.rational("rho"), entries.rational("epsilon"), entries.rational("delta"))
+    amounts = entries.rational("rho"), entries.rational("epsilon"), entries.rational("delta")
+    if "accountant" not in entries:  # as it was before there were two
+        return Budget(*amounts)
+    accountant = entries.accountant("accountant")
+    return Budget(*amounts, accountant, entries.whole("spread") if "spread" in entries else 1)
 
 
 def _spent(entries: Entries) -> Spent:

@@ -27,7 +27,7 @@ from understudy.counting.tally import CodedRows
 from understudy.errors import BundleError, shown
 from understudy.game.players.measuring import one_way
 from understudy.mechanisms.base import Brief, Means, available_mechanisms, make
-from understudy.privacy import Measurement, Residual
+from understudy.privacy import Accountant, Measurement, Residual
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import Cost, total_cost
 from understudy.privacy.accounting.budget import Budget
@@ -121,7 +121,7 @@ def _schema(release: Release) -> tuple[bool, str]:
 def _events(release: Release) -> tuple[bool, str]:
     facts = release.facts
     total = total_cost(facts.events)
-    epsilon = total.epsilon_at(facts.delta)
+    epsilon = total.epsilon_at(facts.delta, facts.budget.accountant)
     same = (
         epsilon is not None
         and facts.spent.epsilon == float(epsilon)
@@ -133,14 +133,21 @@ def _events(release: Release) -> tuple[bool, str]:
 
 def _promise(release: Release) -> tuple[bool, str]:
     promised = release.facts.budget
-    budget = Budget.of(epsilon=promised.epsilon, delta=promised.delta)
+    budget = Budget.of(
+        epsilon=promised.epsilon,
+        delta=promised.delta,
+        accountant=promised.accountant,
+        spread=promised.spread,
+    )
     total: Cost = total_cost(release.facts.events)
-    epsilon = total.epsilon_at(release.facts.delta)
+    epsilon = total.epsilon_at(release.facts.delta, promised.accountant)
     shown = f"{float(epsilon):.6g}" if epsilon is not None else "none"
     holds = total.fits(budget) and promised.rho == budget.rho
     condition = release.facts.mechanism.conditional_on
     bound, delta = release.facts.promise
     text = f"epsilon {shown} of {bound:.6g} at delta {delta:.3g}"
+    if promised.accountant is Accountant.GAUSSIAN:
+        text += ", Gaussian noise alone"
     return holds, text if condition is None else f"{text}, conditional on {condition}"
 
 

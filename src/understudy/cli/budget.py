@@ -18,7 +18,7 @@ from understudy.cli.options import json_option
 from understudy.errors import ParameterError
 from understudy.privacy import Budget, FileLedger, TableLedger
 from understudy.privacy.accounting.accountant import Cost
-from understudy.privacy.accounting.budget import exact, most_epsilon
+from understudy.privacy.accounting.budget import as_accountant, exact
 from understudy.privacy.ledger.ledger import EARLY, Statement, describe_budget, describe_left, shown
 
 
@@ -29,7 +29,20 @@ from understudy.privacy.ledger.ledger import EARLY, Statement, describe_budget, 
 )
 @click.option("--limit-delta", help="The delta of the limit.")
 @click.option(
-    "--delta", help="Say what is left for a release at this delta; the limit's if not given."
+    "--accountant",
+    default="rho",
+    show_default=True,
+    help=(
+        "By whom the limit counts, or the added charge: rho (every mechanism) or gaussian (Gaussian"
+        " noise alone, which needs less of it)."
+    ),
+)
+@click.option(
+    "--delta",
+    help=(
+        "Say what is left for a release at this delta, or what was spent where there is no limit;"
+        " the limit's, or 1e-9, if not given."
+    ),
 )
 @click.option(
     "--add-rho",
@@ -50,6 +63,7 @@ def budget(
     path: str,
     limit_epsilon: str | None,
     limit_delta: str | None,
+    accountant: str,
     delta: str | None,
     add_rho: str | None,
     why: str | None,
@@ -72,11 +86,11 @@ def budget(
     if (limit_epsilon is None) != (limit_delta is None):
         raise ParameterError("A limit needs both --limit-epsilon and --limit-delta.")
     if limit_epsilon is not None:
-        ledger.set_limit(Budget.of(epsilon=limit_epsilon, delta=limit_delta))
+        ledger.set_limit(Budget.of(epsilon=limit_epsilon, delta=limit_delta, accountant=accountant))
     if (add_rho is None) != (not why):
         raise ParameterError("A charge is added with both --add-rho and --why.")
     if add_rho is not None and why:
-        ledger.add(why, exact(add_rho, "rho"))
+        ledger.add(why, exact(add_rho, "rho"), accountant=as_accountant(accountant))
     ledgers = [FileLedger(path)] if table is None else table.ledgers()
     # A table that was just said to be another one need not have a ledger.
     states = [
@@ -107,13 +121,14 @@ def _share_a_charge(states: Sequence[Statement]) -> bool:
 
 
 def _facts(state: Statement, ledger: FileLedger, asked: Fraction | None) -> dict[str, Any]:
-    delta, total, limit = _reading(state)
+    delta, total, limit = _reading(state, asked)
     charges = [
         {
             "time": c.time,
             "label": c.label,
             "rho": float(c.cost.rho),
             "curve": c.cost.curve is not None,
+            "gaussian": c.cost.least_variance is not None,
             "ended": c.ended,
         }
         for c in state.charges
@@ -122,13 +137,14 @@ def _facts(state: Statement, ledger: FileLedger, asked: Fraction | None) -> dict
         "ledger": str(ledger.path),
         "neighbours": state.neighbours,
         "limit": limit,
+        "accountant": str(state.accountant),
         "charges": charges,
     }
     shown = float(total) if total is not None else None
     left = None
-    if state.left is not None:
+    if state.limit is not None and state.left is not None:
         left = {
-            "epsilon": float(most_epsilon(state.left, asked or delta) or 0),
+            "epsilon": float(state.limit.most_epsilon(state.left, asked or delta) or 0),
             "delta": float(asked or delta),
         }
     return {
@@ -141,16 +157,19 @@ def _facts(state: Statement, ledger: FileLedger, asked: Fraction | None) -> dict
     }
 
 
-def _reading(state: Statement) -> tuple[Fraction, Fraction | None, str | None]:
+def _reading(
+    state: Statement, asked: Fraction | None
+) -> tuple[Fraction, Fraction | None, str | None]:
     """(the delta to read a ledger at, its epsilon there, its limit in words)."""
-    delta = state.limit.delta if state.limit and state.limit.delta else Fraction(1, 10**9)
-    total = state.spent.epsilon_at(delta)
+    usual = Fraction(1, 10**9) if asked is None or state.limit else asked
+    delta = state.limit.delta if state.limit and state.limit.delta else usual
+    total = state.epsilon_at(delta)
     limit = describe_budget(state.limit) if state.limit else None
     return delta, total, limit
 
 
 def _show(state: Statement, asked: Fraction | None) -> None:
-    delta, total, limit = _reading(state)
+    delta, total, limit = _reading(state, asked)
     table = Table(box=None)
     for heading in ("when", "what", "rho", "how it ended"):
         table.add_column(heading)
@@ -194,8 +213,8 @@ def _show(state: Statement, asked: Fraction | None) -> None:
         ),
         markup=False,
     )
-    if state.left is not None:
-        left = describe_left(state.left, asked or delta)
+    if state.limit is not None and state.left is not None:
+        left = describe_left(state.limit, state.left, asked or delta)
         out.print(
             f"Left: about {left}; a release at a larger delta gets less (see --delta).",
             markup=False,

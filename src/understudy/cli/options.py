@@ -36,6 +36,13 @@ neighbours_option = click.option(
     show_default=True,
     help="replace-one (n is public) or add-remove-one (n is private).",
 )
+accountant_option = click.option(
+    "--accountant",
+    help=(
+        "gaussian (counts Gaussian noise alone, and needs less of it) or rho (counts every"
+        " mechanism); the better one that the table's limit counts by if not given."
+    ),
+)
 ledger_option = click.option(
     "--ledger", help="The file that keeps what was spent; beside the data if not given."
 )

@@ -13,6 +13,7 @@ from rich.table import Table
 from understudy.api.plan import plan as make_plan
 from understudy.cli.console import in_brief, out, speaks_plainly
 from understudy.cli.options import (
+    accountant_option,
     epsilon_option,
     json_option,
     mechanism_option,
@@ -32,6 +33,7 @@ from understudy.cli.options import (
 @mechanism_option
 @parameters_option
 @neighbours_option
+@accountant_option
 @json_option
 @speaks_plainly
 def plan(as_json: bool, parameters: tuple[str, ...], **options: Any) -> None:
@@ -54,6 +56,7 @@ def plan(as_json: bool, parameters: tuple[str, ...], **options: Any) -> None:
         row(f"  {name}", in_brief(value))
     row("queries", f"{result.queries:,}")
     row("budget", f"rho {result.rho:.4g} (delta {result.delta:.3g})")
+    row("accountant", result.accountant)
     if result.noise is not None and result.largest_error is not None:
         rows = options["rows"]
         row(

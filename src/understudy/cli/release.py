@@ -20,6 +20,7 @@ from understudy.bundle.remarks import about_joining, about_small, joins_first
 from understudy.bundle.saving import rescued
 from understudy.cli.console import in_brief, out, speaks_plainly
 from understudy.cli.options import (
+    accountant_option,
     epsilon_option,
     json_option,
     ledger_option,
@@ -63,6 +64,7 @@ MOST_REMARKS = 12  # about half a screen; all of them are in the report
     help="How many synthetic rows; as many as the table has (or 2^28 cells allow) if not given.",
 )
 @neighbours_option
+@accountant_option
 @ledger_option
 @click.option("--seed", type=int, help="Seed of the public randomness; noise has none.")
 @click.option("--out", "folder", required=True, help="A new folder for the release.")
@@ -172,6 +174,7 @@ def _summary(result: Release, folder: Path) -> dict[str, Any]:
         "epsilon": epsilon,
         "delta": delta,
         "epsilon_spent": facts.spent.epsilon,
+        "accountant": str(facts.budget.accountant),
         "conditional_on": facts.mechanism.conditional_on,
         "neighbours": str(facts.neighbours),
         "ledger": facts.ledger,

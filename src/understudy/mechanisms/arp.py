@@ -30,13 +30,15 @@ from understudy.mechanisms.base import (
     Means,
     Mechanism,
     Outlook,
+    Step,
     check_share,
     check_whole,
+    cost_of_measuring,
 )
 from understudy.privacy import Meter
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
-from understudy.queries.symmetric import Symmetric
+from understudy.queries.symmetric import Symmetric, apart
 from understudy.runtime.watching import Watcher
 
 ROUNDS = 30  # 20 to 45 do about as well (docs/arp-constants.md)
@@ -112,6 +114,7 @@ class Arp(Mechanism):
         " any workload"
     )
     in_short: ClassVar[str] = "fits rows to measured marginals; any table"
+    can_be_gaussian: ClassVar[bool] = True
     reference: ClassVar[str] = "Understudy; after Aydore et al. (2021) and McKenna et al. (2022)"
 
     def check(self, brief: Brief) -> None:
@@ -156,10 +159,14 @@ class Arp(Mechanism):
             rounds=rounds,
             heat=self._heat(tables, sigma, adaptive, means.rows),
         )
+        at_once = not binned and not self.is_adaptive(tables, rho, fewest_rows(brief, means))
         return Decision.of(
             self,
             brief,
             means,
+            cost=cost_of_measuring(brief.neighbours, *_steps(tables, plan.shares))
+            if at_once
+            else None,
             how=how,
             numbers={
                 "adaptive": adaptive,
@@ -179,12 +186,10 @@ class Arp(Mechanism):
     ) -> Played:
         schema, plan = decision.brief.schema, decision.plan
         tables, shares, adaptive = plan.tables, plan.shares, plan.adaptive
-        weights = [_weight(batch) for batch in tables.ones]
         steps: list[QueryPlayer] = [
-            MeasureAll(meter, tables.ones, rho=shares.first, weights=weights)
+            MeasureAll(meter, batches, rho=rho, weights=weights)
+            for batches, rho, weights in _steps(tables, shares)[:-1]
         ]
-        if tables.single:
-            steps.append(MeasureAll(meter, tables.single, rho=shares.single))
         if adaptive:
             each, selecting = shares.rest / plan.rounds, Fraction(self.selecting)
             select, measure = each * selecting, each * (1 - selecting)
@@ -370,6 +375,20 @@ class _Plan:
     heat: float
 
 
+def fewest_rows(brief: Brief, means: Means) -> int:
+    """The rows, or 1 where their number is private: what is measured at once for one row is for
+    more, whose noise is smaller beside them.
+    """
+    return means.rows if brief.neighbours is Neighbours.REPLACE_ONE else 1
+
+
+def _steps(tables: Tables, shares: Shares) -> list[Step]:
+    """What is measured at once; in rounds and in bins, all but the last."""
+    single: list[Step] = [(tables.single, shares.single, None)] if tables.single else []
+    weights = [_weight(batch) for batch in tables.ones]
+    return [(tables.ones, shares.first, weights), *single, (tables.own, shares.rest, None)]
+
+
 def own_tables(brief: Brief) -> list[Marginal]:
     """The workload's own marginals of two columns and more, and those of the columns of its single
     queries; widest left out.
@@ -394,7 +413,7 @@ def single_queries(brief: Brief) -> list[Symmetric]:
     for batch in brief.workload:
         sets = batch.column_sets()
         wide = {columns for columns in sets if _marginal(brief, columns).size > CANDIDATE_CELLS}
-        asked = batch.apart(wide)
+        asked = apart(batch, wide)
         batches.extend([] if asked is None else [asked])
     return batches
 

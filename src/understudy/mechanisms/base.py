@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -18,7 +18,8 @@ from understudy.errors import ParameterError, shown
 from understudy.game.loop import Played
 from understudy.privacy import Budget, Meter
 from understudy.privacy.accounting.accountant import Cost
-from understudy.queries.base import Neighbours
+from understudy.privacy.requests import as_shares
+from understudy.queries.base import Neighbours, QueryClass
 from understudy.queries.workload import Workload
 from understudy.runtime.discovery import classes_in
 from understudy.runtime.watching import Watcher
@@ -94,7 +95,7 @@ class Decision:
         numbers: what the public rule came to, in the paper's words: rounds, draws, rates.
         parameters: every parameter of the mechanism, as given or as the rule decided it.
         how: the same in a few words.
-        cost: what to reserve.
+        cost: what to reserve, with its smallest variance where all noise is Gaussian.
         plan: what the mechanism's own play needs beside, worked out once.
         outlook: how good and how long, or None when that cannot be said.
         condition: what its privacy rests on beside the proofs, such as a solver's certificate; None
@@ -172,6 +173,8 @@ class Mechanism(ABC):
     relations: ClassVar[tuple[Neighbours, ...]] = tuple(Neighbours)
     # with which parameters its privacy rests on something beside the proofs, and on what
     conditions: ClassVar[str] = ""
+    # whether some of its decisions draw Gaussian noise alone; their cost then says its variance
+    can_be_gaussian: ClassVar[bool] = False
     # checks of the conformance kit that do not apply, each with the reason
     exempt: ClassVar[Mapping[str, str]] = {}
 
@@ -299,3 +302,21 @@ def check_whole(name: str, **numbers: tuple[object, int, int]) -> None:
             raise ParameterError(
                 f"{name} needs {parameter} to be a whole number from {least:,} to {most:,}."
             )
+
+
+Step = tuple[Sequence[QueryClass], Fraction, Sequence[int] | None]  # batches, rho and weights
+
+
+def cost_of_measuring(neighbours: Neighbours, *steps: Step) -> Cost:
+    """The cost of a play that does nothing but ``Measure``, step by step: Gaussian noise, and how
+    small its variance may be.
+    """
+    total, least = Fraction(0), []
+    for batches, rho, weights in steps:
+        total += rho
+        moved = {
+            (batch.l2_squared(neighbours), share)
+            for batch, share in zip(batches, as_shares(weights, len(batches)), strict=True)
+        }
+        least += [Fraction(l2) / (2 * rho * share) for l2, share in moved if l2]
+    return Cost(total, least_variance=min(least, default=None))

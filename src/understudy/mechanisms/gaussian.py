@@ -17,7 +17,15 @@ from understudy.game.fitting.evidence import check_fitted, with_sums
 from understudy.game.loop import Played, play
 from understudy.game.players.measuring import InTurn, MeasureAll, one_way
 from understudy.game.players.rows import RowPlayer, check_width, refits, seconds_a_row
-from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, Outlook, check_share
+from understudy.mechanisms.base import (
+    Brief,
+    Decision,
+    Means,
+    Mechanism,
+    Outlook,
+    check_share,
+    cost_of_measuring,
+)
 from understudy.privacy import Meter
 from understudy.queries.base import QueryClass
 from understudy.runtime.watching import Watcher
@@ -40,6 +48,7 @@ class Gaussian(Mechanism):
         "measures the whole workload once, rows fitted to it; the baseline for small workloads"
     )
     in_short: ClassVar[str] = "the whole workload measured once; the baseline"
+    can_be_gaussian: ClassVar[bool] = True
     reference: ClassVar[str] = "folklore; row projection is Understudy's own"
 
     def check(self, brief: Brief) -> None:
@@ -77,6 +86,9 @@ class Gaussian(Mechanism):
                 "tables": len(tables),
                 "sigma": sigma,
             },
+            cost=cost_of_measuring(
+                brief.neighbours, (ones, first, None), (wider, means.rho - first, None)
+            ),
             plan=(ones, wider, first),
             outlook=outlook,
         )

@@ -27,8 +27,17 @@ from understudy.mechanisms.arp import (
     Arp,
     Shares,
     Tables,
+    fewest_rows,
 )
-from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, check_share, check_whole
+from understudy.mechanisms.base import (
+    Brief,
+    Decision,
+    Means,
+    Mechanism,
+    check_share,
+    check_whole,
+    cost_of_measuring,
+)
 from understudy.privacy import Meter
 from understudy.runtime.watching import Watcher
 
@@ -67,6 +76,7 @@ class Generator(Mechanism):
         "selects and measures the worst marginals, fits a generator network to them; large domains"
     )
     in_short: ClassVar[str] = "a network fitted to the worst marginals"
+    can_be_gaussian: ClassVar[bool] = True
     reference: ClassVar[str] = "Understudy; after Liu, Vietri and Wu, NeurIPS 2021 (GEM)"
 
     def check(self, brief: Brief) -> None:
@@ -94,6 +104,7 @@ class Generator(Mechanism):
         rounds = 1 if at_once else rounds
         first = (FIRST_AT_ONCE if at_once else FIRST_ADAPTIVE) if self.first is None else self.first
         first = first if tables.single or tables.candidates else Fraction(1)
+        shares = Shares.of(rho, Fraction(first), tables, bool(tables.candidates))
         how = (
             f"{len(tables.own)} marginals measured at once"
             if at_once
@@ -105,12 +116,15 @@ class Generator(Mechanism):
             means,
             how=f"{how}, a network of {self.latents} latents fitted",
             numbers={"rounds": rounds, "first": first},
-            plan=_Plan(
-                tables=tables,
-                at_once=at_once,
-                rounds=rounds,
-                shares=Shares.of(rho, Fraction(first), tables, bool(tables.candidates)),
-            ),
+            cost=cost_of_measuring(
+                brief.neighbours,
+                (tables.ones, shares.first, None),
+                (tables.single, shares.single, None),
+                (tables.own, shares.rest, None),
+            )
+            if at_once and not Arp().is_adaptive(tables, rho, fewest_rows(brief, means))
+            else None,
+            plan=_Plan(tables=tables, at_once=at_once, rounds=rounds, shares=shares),
             model_numbers=self.latents * sum(brief.schema.shape),
         )
 

@@ -14,7 +14,7 @@ import numpy as np
 from understudy.game.loop import Played, play
 from understudy.game.players.measuring import MeasureAll, one_way
 from understudy.game.players.product import Product
-from understudy.mechanisms.base import Brief, Decision, Means, Mechanism
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, cost_of_measuring
 from understudy.privacy import Meter
 from understudy.runtime.watching import Watcher
 
@@ -28,6 +28,7 @@ class Independent(Mechanism):
         "1-way marginals only; any table, any size; no dependence between columns"
     )
     in_short: ClassVar[str] = "1-way marginals only; any table of any size"
+    can_be_gaussian: ClassVar[bool] = True
     reference: ClassVar[str] = (
         "folklore; discrete Gaussian noise of Canonne, Kamath and Steinke (2020)"
     )
@@ -44,6 +45,7 @@ class Independent(Mechanism):
             means,
             how=f"{len(ones)} columns measured at once",
             numbers={"tables": len(ones), "sigma": math.sqrt(moved / (2 * float(means.rho)))},
+            cost=cost_of_measuring(brief.neighbours, (ones, means.rho, None)),
             plan=ones,
         )
 

@@ -25,6 +25,7 @@ from understudy.game.players.measuring import one_way
 from understudy.game.players.rows import RowPlayer, check_width, refits, seconds_a_row
 from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, Outlook
 from understudy.privacy import Meter
+from understudy.privacy.accounting.accountant import Cost
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload
 from understudy.runtime.watching import Watcher
@@ -51,6 +52,7 @@ class Matrix(Mechanism):
         " error bars"
     )
     in_short: ClassVar[str] = "all marginals at once; known error bars"
+    can_be_gaussian: ClassVar[bool] = True
     reference: ClassVar[str] = "Xiao, He, Zhang and Kifer, NeurIPS 2023"
 
     def check(self, brief: Brief) -> None:
@@ -100,6 +102,7 @@ class Matrix(Mechanism):
             means,
             how=f"{len(split.batches)} residuals measured at once",
             numbers={"residuals": len(split.batches), "tables": len(wanted), "sigma": sigma},
+            cost=Cost(means.rho, least_variance=min((s**2 for s in split.sigmas), default=None)),
             plan=split,
             outlook=outlook,
         )

@@ -24,7 +24,7 @@ import numpy as np
 
 import understudy.oracles as room
 from understudy.errors import ParameterError, WorkloadError
-from understudy.queries.symmetric import Query
+from understudy.queries.literals import Query
 from understudy.runtime.compiled import kernel
 from understudy.runtime.discovery import classes_in
 
@@ -151,7 +151,7 @@ class Instance:
         """An instance from ordinary values, checked once; weights are 1 when not given.
 
         Examples:
-            >>> from understudy.queries.symmetric import Literal, all_of
+            >>> from understudy.queries.literals import Literal, all_of
             >>> instance = Instance.of((2, 3), [all_of(Literal(0, 1), Literal(1, 2))], [2.5])
             >>> instance.value(np.array([1, 2]))
             2.5

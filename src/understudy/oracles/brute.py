@@ -19,7 +19,7 @@ class Brute(Oracle):
     """Enumerates the mentioned columns; refuses when there are more than ``most`` records.
 
     Examples:
-        >>> from understudy.queries.symmetric import Literal, any_of
+        >>> from understudy.queries.literals import Literal, any_of
         >>> found = Brute().solve(Instance.of((2, 3), [any_of(Literal(0, 1), Literal(1, 2))], [-1.0]), seed=0)
         >>> found.value, found.proved, bool(found.record[0] == 1 or found.record[1] == 2)
         (0.0, True, False)

@@ -3,7 +3,7 @@
 Nothing outside this folder (but ``api/session.py``, which opens the table) may import ``sources``.
 """
 
-from understudy.privacy.accounting.budget import Budget
+from understudy.privacy.accounting.budget import Accountant, Budget
 from understudy.privacy.certificate import Certificate
 from understudy.privacy.ledger.ledger import FileLedger, ProcessLedger
 from understudy.privacy.ledger.table_ledger import TableLedger
@@ -29,6 +29,7 @@ from understudy.privacy.verbs.measure import Measurement
 from understudy.privacy.verbs.residuals import Residual
 
 __all__ = [
+    "Accountant",
     "Argmin",
     "ArgminInBlocks",
     "Budget",

@@ -27,7 +27,7 @@ from understudy.counting.tally import DENSE_CELLS, CodedRows, Verbs
 from understudy.errors import NotSupported, ParameterError
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import ORDERS
-from understudy.privacy.accounting.budget import DIGITS
+from understudy.privacy.accounting.decimals import DIGITS
 from understudy.privacy.noise.samplers import (
     LARGEST_WIDE_SIGMA,
     SMALLEST_FAST_SIGMA,

@@ -48,9 +48,15 @@ class Account:
             after = self.spent + total_cost(events)
             if not after.within(self.allowance):
                 step, left = total_cost(events), float(self.allowance.rho - self.spent.rho)
+                least = self.allowance.least_variance
                 costs = f"costs rho {float(step.rho):.6g} and the release has rho {left:.6g} left"
                 if step.curve is not None:
                     costs = "costs more than is left of the curve that the release has set aside"
+                if least is not None and not step.is_gaussian(least):
+                    costs = (
+                        "does not draw Gaussian noise alone, of sigma"
+                        f" {float(least) ** 0.5:.6g} and more, by which the release is counted"
+                    )
                 raise BudgetRefused(f"{events[0].what}: this step {costs}; nothing was looked at.")
             self.spent = after
             self.events.extend(events)
@@ -99,7 +105,8 @@ class Meter:
         self._source: Blocks | None = source
         self._noise = noise or Noise()
         self._trusts = tuple(trusts)
-        self._play, self._certify = Account(play), Account(Cost(certify))
+        self._play = Account(play)
+        self._certify = Account(Cost(certify, least_variance=play.least_variance))
         self._exact: dict[QueryClass, Counts] = {}
         self._owned: dict[int, tuple[QueryClass, QueryClass]] = {}
         self._rows: int | None = None

@@ -97,7 +97,8 @@ def as_shares(weights: Sequence[int | Fraction] | None, count: int) -> list[Frac
     if len(numbers) != count or not all(w is not None and w > 0 for w in numbers):
         raise ParameterError("Weights are whole numbers or Fractions above 0, one for each batch.")
     exact = [w for w in numbers if w is not None]
-    return [w / sum(exact) for w in exact]
+    total = sum(exact)
+    return [w / total for w in exact]
 
 
 def checked_answers(

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import ORDERS
-from understudy.privacy.accounting.budget import DIGITS
+from understudy.privacy.accounting.decimals import DIGITS
 from understudy.privacy.noise.exponential import TABLE_ERROR
 
 # a few dozen operations of DIGITS digits, some of which lose a dozen by cancelling

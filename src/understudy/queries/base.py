@@ -17,8 +17,8 @@ from understudy.errors import WorkloadError
 from understudy.schema.domain import Domain
 
 if TYPE_CHECKING:
+    from understudy.queries.literals import Query
     from understudy.queries.marginal import Marginal
-    from understudy.queries.symmetric import Query, Symmetric
 
 MOST_TRUTHS = 1 << 26  # of a block of rows and all queries, held at once: 64 MB
 
@@ -162,9 +162,10 @@ class QueryClass(ABC):
         """Whether rows can be moved toward its answers: there is a grid, or it comes apart."""
         return self.as_grid() is not None
 
-    def apart(self, about: Collection[frozenset[int]] | None = None) -> Symmetric | None:
-        """The same queries one by one, which rows can be moved toward; only those about some sets
-        of columns if these are given. None when none is left, or rows cannot be moved so.
+    def apart(self, about: Collection[frozenset[int]] | None = None) -> QueryClass | None:
+        """The same queries one by one (``Symmetric``), which rows can be moved toward; only those
+        about some sets of columns if these are given. None when none is left, or rows cannot be
+        moved so.
         """
         return None
 

@@ -20,9 +20,10 @@ import numpy as np
 from understudy.counting.tally import DENSE_CELLS, Conjunctive, Counts, Literals, Verbs, ones
 from understudy.errors import WorkloadError
 from understudy.queries.base import Asked, Neighbours, QueryClass
+from understudy.queries.literals import Literal, Query
 from understudy.queries.relaxed import RelaxedQueries, relaxed_queries
 from understudy.queries.sampled import check_sample, read_sample
-from understudy.queries.symmetric import Literal, Query, Symmetric
+from understudy.queries.symmetric import Symmetric
 from understudy.runtime.compiled import kernel
 from understudy.schema.domain import Domain
 

@@ -21,8 +21,9 @@ from understudy.counting.tally import Counts, Verbs
 from understudy.errors import WorkloadError
 from understudy.queries.base import Asked, Neighbours, QueryClass
 from understudy.queries.conjunctions import Conjunctions
+from understudy.queries.literals import Literal, Query, all_of
 from understudy.queries.marginal import ALWAYS, Marginal
-from understudy.queries.symmetric import Literal, Query, all_of, check_fits, literals_fit
+from understudy.queries.symmetric import check_fits, literals_fit
 from understudy.schema.domain import Domain
 
 MOST_LITERALS = 22  # 4 million conjunctions; a selection compares as many negations

@@ -14,8 +14,8 @@ import numpy as np
 from understudy.counting.tally import Counts, Verbs
 from understudy.errors import WorkloadError
 from understudy.queries.base import Asked, Grid, Neighbours, QueryClass
+from understudy.queries.literals import Literal, Query, all_of
 from understudy.queries.sampled import check_sample, read_sample
-from understudy.queries.symmetric import Literal, Query, all_of
 from understudy.schema.domain import Domain
 
 MOST_MARGINALS = 2_000_000  # more than this is a mistake in k, not a workload

@@ -29,8 +29,9 @@ import numpy as np
 from understudy.counting.tally import DENSE_CELLS, Counts, Verbs
 from understudy.errors import WorkloadError, shown
 from understudy.queries.base import Asked, Neighbours, QueryClass
+from understudy.queries.literals import Literal, Query, at_least
 from understudy.queries.relaxed import BLOCK_FLOATS, Chances
-from understudy.queries.symmetric import Literal, Query, Symmetric, at_least
+from understudy.queries.symmetric import Symmetric
 from understudy.schema.columns import Binned
 from understudy.schema.domain import Domain
 

@@ -19,7 +19,8 @@ import numpy as np
 
 from understudy.errors import NotSupported
 from understudy.queries.base import QueryClass, Relaxed
-from understudy.queries.symmetric import Query, Symmetric
+from understudy.queries.literals import Query
+from understudy.queries.symmetric import Symmetric, apart
 from understudy.runtime.compiled import kernel
 
 LANES = 256  # relaxed rows handled together: the inner loops run over them, side by side in memory
@@ -62,8 +63,8 @@ def relaxed_form(batch: QueryClass) -> Relaxed | None:
     table = batch.as_table()
     if table is not None:
         return RelaxedTable(table.positions, table.shape)
-    apart = batch.apart()
-    return None if apart is None else relaxed_queries(apart)
+    queries = apart(batch)
+    return None if queries is None else relaxed_queries(queries)
 
 
 def relaxed_queries(batch: Symmetric) -> RelaxedQueries:

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from understudy.queries.base import QueryClass
-from understudy.queries.symmetric import Literal, Query, Symmetric, all_of, parity
+from understudy.queries.literals import Literal, Query, all_of, parity
+from understudy.queries.symmetric import Symmetric
 from understudy.schema.domain import Domain
 
 

@@ -27,8 +27,9 @@ from understudy.errors import InputError, WorkloadError, shown
 from understudy.queries.base import Asked, QueryClass
 from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.lattice import AllConjunctions
+from understudy.queries.literals import Query
 from understudy.queries.marginal import Marginal
-from understudy.queries.symmetric import Query, Symmetric
+from understudy.queries.symmetric import Symmetric
 from understudy.runtime.discovery import classes_in
 from understudy.schema import Schema
 from understudy.schema.files import read_mapping

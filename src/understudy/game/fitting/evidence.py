@@ -24,6 +24,7 @@ from understudy.game.fitting.rowfit import QueryTarget, TableTarget
 from understudy.privacy import Measurement
 from understudy.queries.base import Grid, QueryClass
 from understudy.queries.marginal import Marginal
+from understudy.queries.symmetric import apart
 
 SUMS_UP_TO = 2  # sub-marginals of at most so many columns are pooled
 GUESS = 1.0  # a cell is guessed to be off by about this share of itself ...
@@ -81,7 +82,7 @@ class Evidence:
             self._add_table(grid, np.asarray(measurement.counts, np.float64), sigma)
 
     def _add_single(self, measurement: Measurement) -> None:
-        batch = measurement.batch.apart()
+        batch = apart(measurement.batch)
         if batch is None:
             raise ParameterError(
                 f"Rows cannot be fitted to {measurement.batch.kind} queries yet; marginals and"

@@ -15,8 +15,9 @@ from understudy.game.loop import Finding
 from understudy.game.players.measuring import single
 from understudy.game.players.network import Network
 from understudy.privacy import Choice
+from understudy.queries.literals import Query
 from understudy.queries.relaxed import Chances, relaxed
-from understudy.queries.symmetric import Query, Symmetric
+from understudy.queries.symmetric import Symmetric
 from understudy.schema import Schema
 
 # the default first: the paper's own two collapse to one record on ADULT

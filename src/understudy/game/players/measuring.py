@@ -23,8 +23,9 @@ from understudy.privacy import (
 )
 from understudy.queries.base import QueryClass
 from understudy.queries.binned import BinnedMarginal
+from understudy.queries.literals import Query
 from understudy.queries.marginal import Marginal
-from understudy.queries.symmetric import Query, Symmetric
+from understudy.queries.symmetric import Symmetric
 from understudy.schema import Schema
 
 # rows of a model that has none of its own: what rounding loses is far below one person

@@ -30,7 +30,7 @@ from understudy.oracles.base import (
 )
 from understudy.privacy import Choice
 from understudy.queries.base import QueryClass
-from understudy.queries.symmetric import Query
+from understudy.queries.literals import Query
 from understudy.schema import Schema
 
 SEEDS = 2**62  # a seed fits 64 bits with a sign, and no two calls are likely to share one

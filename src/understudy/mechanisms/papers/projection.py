@@ -17,7 +17,7 @@ from understudy.errors import NotSupported
 from understudy.game.loop import Played, play
 from understudy.game.players.measuring import MeasureAll
 from understudy.game.players.relaxed import Fit, RelaxedRows
-from understudy.mechanisms.base import Brief, Decision, Means, Mechanism
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, cost_of_measuring
 from understudy.privacy import Meter
 from understudy.runtime.watching import Watcher
 
@@ -46,6 +46,7 @@ class Projection(Mechanism):
         "the whole workload measured once, relaxed rows fitted to it; large domains, any queries"
     )
     in_short: ClassVar[str] = "relaxed rows fitted to the whole workload"
+    can_be_gaussian: ClassVar[bool] = True
     reference: ClassVar[str] = (
         "Aydore et al., ICML 2021, Algorithm 2 with T = 1; Nikolov, Talwar and Zhang, STOC 2013"
     )
@@ -69,6 +70,7 @@ class Projection(Mechanism):
             means,
             how=f"{batches} batches measured at once, {self.relaxed_rows} relaxed rows fitted",
             numbers={"batches": batches, "sigma": sigma, "rate": self._fit.pace},
+            cost=cost_of_measuring(brief.neighbours, (list(brief.workload), means.rho, None)),
             model_numbers=self.relaxed_rows * sum(brief.schema.shape),
         )
 

@@ -2,7 +2,8 @@
 
 A cost has three parts that add up separately: ``rho`` (zCDP), ``curve`` (Renyi divergence on a
 fixed public grid of orders, beside rho) and ``delta`` (probability mass outside any guarantee).
-proofs/accounting shows that adding them is sound for adaptive composition.
+proofs/accounting shows that adding them is sound for adaptive composition. Where all noise is
+Gaussian, a cost also knows its smallest variance, and rho allows more (proofs/gaussian).
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from fractions import Fraction
 from understudy.errors import ParameterError
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.budget import (
-    DIGITS,
-    SLACK,
+    Accountant,
     Budget,
     best_order,
     epsilon_for,
+    gaussian_epsilon_for,
     log_delta,
     log_delta_zcdp,
-    log_of,
 )
+from understudy.privacy.accounting.decimals import DIGITS, SLACK, log_of
 
 # Fixed and public: a curve means nothing without its orders. Dense where budgets of 0.05 to 10
 # convert.
@@ -57,6 +58,8 @@ class Cost:
     delta: Fraction = Fraction(0)
     # a zCDP bound on the curve part, None when there is none
     curve_rho: Fraction | None = Fraction(0)
+    # of Gaussian noise, the smallest; None where some noise is of another kind
+    least_variance: Fraction | None = None
 
     def __post_init__(self) -> None:
         # nobody proved that; the default is for no curve
@@ -73,7 +76,19 @@ class Cost:
             if self.curve_rho is None or other.curve_rho is None
             else self.curve_rho + other.curve_rho
         )
-        return Cost(self.rho + other.rho, curve, self.delta + other.delta, bound)
+        costly = [cost.least_variance for cost in (self, other) if not cost.is_nothing]
+        variances = [variance for variance in costly if variance is not None]
+        least = min(variances) if variances and len(variances) == len(costly) else None
+        return Cost(self.rho + other.rho, curve, self.delta + other.delta, bound, least)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether neighbours have the same law."""
+        return not (self.rho or self.delta or any(self.curve or ()))
+
+    def is_gaussian(self, least: Fraction) -> bool:
+        """Whether all of it is Gaussian noise of at least this variance."""
+        return self.is_nothing or (self.least_variance is not None and self.least_variance >= least)
 
     def log_delta_at(self, epsilon: Fraction) -> Decimal:
         """ln of a delta such that the whole is (epsilon, delta)-DP, rounded up."""
@@ -111,9 +126,10 @@ class Cost:
 
         A limit in epsilon and delta is kept at one order, the one at which its own rho meets them:
         an order picked afterwards, the best for what was spent, could depend on what was released
-        (proofs/accounting, A2).
+        (proofs/accounting, A2). So is a limit for Gaussian noise, which counts no other (A7).
         """
-        if self.delta:
+        least = limit.least_variance
+        if self.delta or (least is not None and not self.is_gaussian(least)):
             return None
         bounds = [] if self.curve_rho is None else [self.curve_rho]
         order = order_of(limit)
@@ -136,13 +152,22 @@ class Cost:
             self.curve_rho is not None and self.curve_rho <= allowance.curve_rho
         )
         under = self.curve is None or all(r <= a for r, a in zip(self.curve, allowed, strict=True))
-        return self.rho <= allowance.rho and self.delta <= allowance.delta and under and bounded
+        least = allowance.least_variance
+        alike = least is None or self.is_gaussian(least)
+        inside = self.rho <= allowance.rho and self.delta <= allowance.delta
+        return inside and under and bounded and alike
 
-    def epsilon_at(self, delta: Fraction) -> Fraction | None:
-        """An epsilon, rounded up, such that the whole is (epsilon, delta)-DP; None without one."""
+    def epsilon_at(
+        self, delta: Fraction, accountant: Accountant = Accountant.RHO
+    ) -> Fraction | None:
+        """An epsilon, rounded up, such that the whole is (epsilon, delta)-DP; None without one.
+        Who counts Gaussian noise counts by rho what holds any other.
+        """
         if self.delta >= delta:
             return None
         rest = delta - self.delta
+        if accountant is Accountant.GAUSSIAN and self.least_variance is not None:
+            return gaussian_epsilon_for(self.rho, self.least_variance, rest)
         if self.curve is None:
             return epsilon_for(self.rho, rest)
         goal, low, high = log_of(rest, up=False), Fraction(0), Fraction(1)
@@ -190,7 +215,7 @@ def cost_of(event: ev.Event) -> Cost:
             type(event) is ev.DiscreteGaussian
         ):
             _require(variance > 0 and l2 >= 0, "a Gaussian needs a positive variance")
-            return Cost(Fraction(l2) / (2 * variance))
+            return Cost(Fraction(l2) / (2 * variance), least_variance=variance)
         case ev.JointGaussian(sigmas_squared=variances, l2_in_sigmas=l2) if (
             type(event) is ev.JointGaussian
         ):
@@ -198,7 +223,7 @@ def cost_of(event: ev.Event) -> Cost:
                 len(variances) > 0 and min(variances) > 0 and l2 >= 0,
                 "Gaussians need positive variances",
             )
-            return Cost(Fraction(l2) / 2)
+            return Cost(Fraction(l2) / 2, least_variance=min(variances))
         case ev.DiscreteLaplace(scale=scale, l1=l1) if type(event) is ev.DiscreteLaplace:
             _require(scale > 0 and l1 >= 0, "a Laplace needs a positive scale")
             return Cost((Fraction(l1) / scale) ** 2 / 2)
@@ -235,6 +260,12 @@ def cost_of(event: ev.Event) -> Cost:
         case ev.Reservation(rho=rho) if type(event) is ev.Reservation:
             _require(rho >= 0, "rho must be at least 0")
             return Cost(rho)
+        case ev.GaussianReservation(rho=rho, least_variance=least) if (
+            type(event) is ev.GaussianReservation
+        ):
+            _require(rho > 0 and least > 0, "rho and a variance are above 0")
+            # no single count costs more than all do
+            return Cost(rho, least_variance=max(least, 1 / (2 * rho)))
     raise ParameterError(
         f"An event of type {type(event).__name__!r} has no known cost and is refused."
     )

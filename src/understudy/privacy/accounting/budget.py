@@ -13,22 +13,31 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from decimal import Context, Decimal, localcontext
+from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 from understudy.errors import ParameterError
+from understudy.privacy.accounting.decimals import DIGITS, SLACK, in_decimals, log_of
+from understudy.privacy.accounting.gaussian import log_delta_gaussian
 
-DIGITS = 60  # of decimals in the accounting: SLACK says what they leave open
-# Each decimal operation below is off by at most one unit in the 60th digit; a few hundred of them,
-# amplified by orders under 10^12, stay below this.
-SLACK = Decimal(10) ** -45
 MOST_EPSILON = 1000  # far beyond any promise that means something
 MOST_DIGITS = 1000  # of a number that is given: more would only take time
 MOST_RHO = 10**100  # nobody spends more, and floats, which show what was spent, hold it
 LARGEST = 10**MOST_DIGITS  # of a numerator or denominator that somebody gives
+STEPS = 44  # of a bisection: twelve digits and more
+MOST_SPREAD = 10**6
+
+
+class Accountant(StrEnum):
+    """Who reads what was spent in epsilon and delta."""
+
+    RHO = "rho"  # zCDP, which counts every kind of noise (proofs/accounting)
+    GAUSSIAN = "gaussian"  # for Gaussian noise alone, which needs less of it (proofs/gaussian)
 
 
 def exact(value: Any, name: str) -> Fraction:
@@ -105,10 +114,6 @@ def _logs(order: Fraction) -> tuple[Decimal, Decimal]:
         return (a - 1).ln(), (1 - 1 / a).ln()
 
 
-def in_decimals(x: Fraction, ctx: Context) -> Decimal:
-    return ctx.divide(Decimal(x.numerator), Decimal(x.denominator))
-
-
 def log_delta_zcdp(rho: Fraction, epsilon: Fraction) -> Decimal:
     """ln of the smallest delta that rho-zCDP gives at ``epsilon``, rounded up."""
     if rho == 0:
@@ -143,14 +148,6 @@ def best_order(
         else:
             low += third
     return 1 + Fraction(math.exp((low + high) / 2)).limit_denominator(10**9)
-
-
-def log_of(x: Fraction, *, up: bool) -> Decimal:
-    """ln(x) with directed rounding."""
-    with localcontext(Context(prec=DIGITS, rounding=ROUND_CEILING if up else ROUND_FLOOR)) as ctx:
-        value = in_decimals(x, ctx).ln()
-        slack = abs(value) * SLACK + SLACK
-        return value + slack if up else value - slack
 
 
 # of public numbers alone; shadow releases ask for the same ones thousands of times
@@ -193,27 +190,53 @@ def epsilon_for(rho: Fraction, delta: Fraction) -> Fraction:
     return epsilon
 
 
-def most_epsilon(rho: Fraction, delta: Fraction) -> Fraction | None:
-    """The largest epsilon of three digits whose promise at ``delta`` costs at most rho; None when
-    there is none.
+@lru_cache(maxsize=256)
+def gaussian_rho_for(epsilon: Fraction, delta: Fraction, spread: int) -> Fraction:
+    """The largest rho (rounded down) whose Gaussian noise gives (epsilon, delta)-DP if no variance
+    is below spread / (2 rho): then no count takes more than one part in ``spread`` of the whole.
+    At least that of zCDP, which asks for nothing.
     """
-    reach = min(epsilon_for(rho, delta), Fraction(MOST_EPSILON)) if rho > 0 else Fraction(0)
-    if reach <= 0:
-        return None
-    step = Fraction(10) ** (math.floor(math.log10(float(reach))) - 2)
-    # the first or the second fits: rounding alone is in the way
-    for count in range(reach // step, 0, -1):
-        try:
-            if rho_for(count * step, delta) <= rho:
-                return count * step
-        except ParameterError:  # too little for any rho
-            return None
-    return None
+    low, target = rho_for(epsilon, delta), log_of(delta, up=False)
+
+    def holds(rho: Fraction) -> bool:
+        return log_delta_gaussian(rho, spread / (2 * rho), epsilon) <= target
+
+    return _last(low, 2 * low, holds)
+
+
+@lru_cache(maxsize=256)
+def gaussian_epsilon_for(rho: Fraction, least: Fraction, delta: Fraction) -> Fraction:
+    """The smallest epsilon (rounded up) that Gaussian noise of variances from ``least`` on gives at
+    ``delta``: at most that of zCDP.
+    """
+    high, target = epsilon_for(rho, delta), log_of(delta, up=False)
+
+    def holds(less: Fraction) -> bool:
+        return log_delta_gaussian(rho, least, high - less) <= target
+
+    return high - _last(Fraction(0), high / 2, holds) if rho else high
+
+
+def _last(low: Fraction, high: Fraction, holds: Callable[[Fraction], bool]) -> Fraction:
+    """About the last number up to ``high`` for which something holds, never one for which it does
+    not; ``low`` if it was found to hold for none above.
+    """
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 @dataclass(frozen=True)
 class Budget:
     """What may be spent: rho in zCDP, and the (epsilon, delta) it came from, if it did.
+
+    Attributes:
+        rho: the sum of what every step costs.
+        epsilon: the promise; delta likewise.
+        accountant: by whom rho is what they allow.
+        spread: with Gaussian noise alone, no count takes more than one part in so many of rho; 1
+            asks for nothing.
 
     Examples:
         >>> b = Budget.of(epsilon=1, delta=Fraction(1, 48842**2))
@@ -224,12 +247,24 @@ class Budget:
     rho: Fraction
     epsilon: Fraction | None = None
     delta: Fraction | None = None
+    accountant: Accountant = Accountant.RHO
+    spread: int = 1
 
     @classmethod
-    def of(cls, *, epsilon: Any, delta: Any) -> Budget:
+    def of(
+        cls, *, epsilon: Any, delta: Any, accountant: str = Accountant.RHO, spread: int = 1
+    ) -> Budget:
         """The budget of an (epsilon, delta) promise."""
-        e, d = exact_epsilon(epsilon), exact_delta(delta)
-        return cls(rho_for(e, d), e, d)
+        e, d, by = exact_epsilon(epsilon), exact_delta(delta), as_accountant(accountant)
+        if by is Accountant.RHO:
+            return cls(rho_for(e, d), e, d)
+        if (
+            isinstance(spread, bool)
+            or not isinstance(spread, int)
+            or not 1 <= spread <= MOST_SPREAD
+        ):
+            raise ParameterError(f"spread must be a whole number from 1 to {MOST_SPREAD:,}.")
+        return cls(gaussian_rho_for(e, d, spread), e, d, by, spread)
 
     @classmethod
     def zcdp(cls, rho: Any) -> Budget:
@@ -238,3 +273,52 @@ class Budget:
         if not 0 < r <= MOST_RHO:
             raise ParameterError("rho must be above 0 and no larger than any budget.")
         return cls(r)
+
+    @property
+    def least_variance(self) -> Fraction | None:
+        """What Gaussian noise must not be below; None where any noise is counted."""
+        return None if self.accountant is Accountant.RHO else self.spread / (2 * self.rho)
+
+    def epsilon_of(self, rho: Fraction) -> Fraction:
+        """The epsilon that a part of it comes to at its delta, counted as it is."""
+        assert self.delta is not None
+        least = self.least_variance
+        if least is None:
+            return epsilon_for(rho, self.delta)
+        return gaussian_epsilon_for(rho, least, self.delta)
+
+    def most_epsilon(self, rho: Fraction, delta: Fraction) -> Fraction | None:
+        """The largest epsilon of three digits whose promise at ``delta``, counted as this one is,
+        costs at most rho; None when there is none.
+        """
+        if rho <= 0:
+            return None
+        reach = epsilon_for(rho, delta)
+        if self.accountant is Accountant.GAUSSIAN:
+            reach = gaussian_epsilon_for(rho, self.spread / (2 * rho), delta)
+        reach = min(reach, Fraction(MOST_EPSILON))
+        step = Fraction(10) ** (math.floor(math.log10(float(reach))) - 2)
+        # the first or the second fits: rounding alone is in the way
+        for count in range(reach // step, 0, -1):
+            try:
+                asked = Budget.of(
+                    epsilon=count * step,
+                    delta=delta,
+                    accountant=self.accountant,
+                    spread=self.spread,
+                )
+            except ParameterError:  # too little for any rho
+                return None
+            if asked.rho <= rho:
+                return count * step
+        return None
+
+
+def as_accountant(value: Any) -> Accountant:
+    try:
+        return Accountant(value)
+    except ValueError:
+        raise ParameterError(
+            f"accountant must be one of {' and '.join(Accountant)}; gaussian counts releases that"
+            " draw Gaussian noise alone, and rho counts all."
+        ) from None

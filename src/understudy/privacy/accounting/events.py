@@ -99,6 +99,14 @@ class Reservation(Event):
     rho: Fraction
 
 
+@dataclass(frozen=True, kw_only=True)
+class GaussianReservation(Event):
+    """The allowance of a release that draws Gaussian noise alone, of at least this variance."""
+
+    rho: Fraction
+    least_variance: Fraction
+
+
 RATIONAL = re.compile(r"-?[0-9]+(/[0-9]+)?")  # as ``to_dict`` writes a Fraction, and nothing else
 WHOLE = ("l2_squared", "l1", "draws", "shift", "slots")  # fields that are whole numbers
 # what a ledger may hold: an event of another name is refused, never guessed
@@ -114,6 +122,7 @@ KINDS: dict[str, type[Event]] = {
         ApproximateDP,
         RenyiCurve,
         Reservation,
+        GaussianReservation,
     )
 }
 

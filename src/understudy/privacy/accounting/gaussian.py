@@ -14,19 +14,10 @@ rounded against us. No floating point: everybody finds the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
 
-from understudy.privacy.accounting.budget import (
-    DIGITS,
-    SLACK,
-    epsilon_for,
-    in_decimals,
-    log_of,
-    rho_for,
-)
+from understudy.privacy.accounting.decimals import DIGITS, SLACK, in_decimals
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510")  # cut off, so below pi
 NEAREST = Decimal("0.5")  # in sigmas: nearer to the middle the tail is not evaluated, zCDP stands
@@ -34,7 +25,6 @@ SMOOTHEST = 1  # a larger c is of no use
 CLOSE = Decimal(10) ** -30  # of two convergents
 OFF = Decimal(10) ** -50  # relative, far more than rounding adds up to in MOST_TERMS steps
 MOST_TERMS = 20_000
-STEPS = 44  # of a bisection: twelve digits and more
 UNBOUNDED = Decimal("Infinity")
 
 
@@ -79,43 +69,3 @@ def _tail(x: Decimal, *, up: bool) -> Decimal:
         p, q, before_p, before_q = x * p + (n + 1) * before_p, x * q + (n + 1) * before_q, p, q
         above = p / q
     return above * (1 + OFF) if up else below * (1 - OFF)
-
-
-# of public numbers alone, as those of budget.py
-@lru_cache(maxsize=256)
-def gaussian_rho_for(epsilon: Fraction, delta: Fraction, spread: int) -> Fraction:
-    """The largest rho (rounded down) whose Gaussian noise gives (epsilon, delta)-DP if no variance
-    is below spread / (2 rho): then no count takes more than one part in ``spread`` of the whole.
-    At least that of zCDP, which needs no such thing.
-    """
-    low, goal = rho_for(epsilon, delta), log_of(delta, up=False)
-
-    def holds(rho: Fraction) -> bool:
-        return log_delta_gaussian(rho, spread / (2 * rho), epsilon) <= goal
-
-    return _last(low, 2 * low, holds)
-
-
-@lru_cache(maxsize=256)
-def gaussian_epsilon_for(rho: Fraction, least: Fraction, delta: Fraction) -> Fraction:
-    """The smallest epsilon (rounded up) that Gaussian noise gives at ``delta``: at most that of
-    zCDP.
-    """
-    high, goal = epsilon_for(rho, delta), log_of(delta, up=False)
-    if rho == 0:
-        return high
-
-    def holds(less: Fraction) -> bool:
-        return log_delta_gaussian(rho, least, high - less) <= goal
-
-    return high - _last(Fraction(0), high * Fraction(1, 2), holds)
-
-
-def _last(low: Fraction, high: Fraction, holds: Callable[[Fraction], bool]) -> Fraction:
-    """About the last number up to ``high`` for which something holds, never one for which it does
-    not; ``low`` if it was found to hold for none above.
-    """
-    for _ in range(STEPS):
-        middle = low + (high - low) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low

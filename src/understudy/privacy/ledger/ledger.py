@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from understudy.errors import BudgetRefused, ParameterError, ReleaseFailed
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import Cost, cost_of, total_cost
-from understudy.privacy.accounting.budget import MOST_RHO, Budget, epsilon_for, exact, most_epsilon
+from understudy.privacy.accounting.budget import MOST_RHO, Accountant, Budget, exact
 from understudy.privacy.ledger.chain import Chain, Record, locked
 from understudy.privacy.ledger.registry import FileId, learn_beside
 from understudy.queries.base import Neighbours
@@ -30,6 +30,12 @@ from understudy.runtime.paths import LEDGER
 TORN = (
     "an unfinished record was set aside: a writer died before its charge was granted, "
     "or else the file was damaged from outside and a charge may be missing"
+)
+ALONE = (
+    "The dataset's limit ({}) cannot count what is asked for: it draws other noise too, or is"
+    " counted by rho. Nothing was charged. Name a mechanism that measures everything at once"
+    " (gaussian, matrix, independent, projection, or arp with adaptive=false and bins=false), or"
+    " set a limit with --accountant rho, which counts all."
 )
 MADE = "made"  # this and the next two are written into ledgers, and read back by these words
 EARLY = "a release ended early; its whole reservation counts as spent"
@@ -73,6 +79,15 @@ class Statement:
         return total
 
     @property
+    def accountant(self) -> Accountant:
+        """By whom the sum is read: the limit says, and without one Gaussian noise is told apart."""
+        return Accountant.GAUSSIAN if self.limit is None else self.limit.accountant
+
+    def epsilon_at(self, delta: Fraction) -> Fraction | None:
+        """What was spent in all."""
+        return self.spent.epsilon_at(delta, self.accountant)
+
+    @property
     def left(self) -> Fraction | None:
         """The rho that the limit still allows; None without one, or where it has none."""
         spent = None if self.limit is None else self.spent.in_rho(self.limit)
@@ -106,14 +121,17 @@ def check_grant(state: Statement, cost: Cost, neighbours: Neighbours) -> None:
             f" cannot be added to it; use --neighbours {state.neighbours}, or keep another ledger"
             " for this promise."
         )
-    if state.limit is not None and not (state.spent + cost).keeps(state.limit):
-        raise BudgetRefused(
-            f"The dataset's limit of {describe_budget(state.limit)} does not allow this charge;"
-            f" nothing was charged. {_at(state.limit)} it costs {describe_cost(cost, state.limit)},"
-            f" on top of {describe_cost(state.spent, state.limit)} already spent. Ask for"
-            f" less{_within(state)}, or raise the limit with 'understudy budget'.",
-            left=state.left,
-        )
+    if state.limit is None or (state.spent + cost).keeps(state.limit):
+        return
+    if state.limit.accountant is Accountant.GAUSSIAN and cost.in_rho(state.limit) is None:
+        raise BudgetRefused(ALONE.format(describe_budget(state.limit)))
+    raise BudgetRefused(
+        f"The dataset's limit of {describe_budget(state.limit)} does not allow this charge;"
+        f" nothing was charged. {_at(state.limit)} it costs {describe_cost(cost, state.limit)},"
+        f" on top of {describe_cost(state.spent, state.limit)} already spent. Ask for"
+        f" less{_within(state)}, or raise the limit with 'understudy budget'.",
+        left=state.left,
+    )
 
 
 def _shown(text: str) -> tuple[str, ...]:
@@ -179,12 +197,18 @@ class FileLedger:
             check_charge(chains, events, neighbours)
             return write_charge(chains, label, events, neighbours)[0]
 
-    def add(self, why: str, rho: Fraction, neighbours: Neighbours | None = None) -> Statement:
+    def add(
+        self,
+        why: str,
+        rho: Fraction,
+        neighbours: Neighbours | None = None,
+        accountant: Accountant = Accountant.RHO,
+    ) -> Statement:
         """Write down a charge that this file does not know of; no limit refuses it, because it has
         been spent already.
 
         For what a damaged ledger hid and its backup lacks: this can add to what is spent and never
-        take from it.
+        take from it. Whoever adds it says whether it was Gaussian noise alone.
         """
         rho = exact(rho, "rho")
         if not 0 < rho <= MOST_ADDED:
@@ -197,7 +221,11 @@ class FileLedger:
             relation = neighbours or state.neighbours or Neighbours.REPLACE_ONE
             _check_sane(state.spent + Cost(rho))
             check_grant(replace(state, limit=None), Cost(rho), relation)
-            event = ev.to_dict(ev.Reservation(what=BY_HAND, rho=rho))
+            event = ev.to_dict(
+                ev.Reservation(what=BY_HAND, rho=rho)
+                if accountant is Accountant.RHO
+                else ev.GaussianReservation(what=BY_HAND, rho=rho, least_variance=1 / (2 * rho))
+            )
             chain.append(
                 "charge",
                 {
@@ -227,9 +255,19 @@ class FileLedger:
                     f"The limit {describe_budget(budget)} is below what is already spent"
                     f" ({describe_cost(state.spent, budget)})."
                 )
-            body = {name: str(value) for name, value in vars(budget).items() if value is not None}
+            # what says no more than an older ledger is not written
+            body = {
+                f.name: str(value)
+                for f in fields(budget)
+                if (value := getattr(budget, f.name)) != f.default
+            }
             chain.append("limit", body | _new_files(chain, files))
         return self.read()
+
+    def accountant(self) -> Accountant | None:
+        """By whom its limit counts; None without a limit."""
+        limit = self.read().limit if os.path.exists(self.path) else None
+        return None if limit is None else limit.accountant
 
     def read(self) -> Statement:
         """What the ledger says; raises LedgerDamaged if its chain does not hold."""
@@ -252,7 +290,8 @@ def check_charge(
                 (left for left in (statement(one).left for one in chains) if left is not None),
                 default=None,
             )
-            raise BudgetRefused(f"{refusal} (Ledger: {str(chain.path)!r}.)", left=least) from None
+            left = None if refusal.left is None else least
+            raise BudgetRefused(f"{refusal} (Ledger: {str(chain.path)!r}.)", left=left) from None
 
 
 def write_charge(
@@ -323,11 +362,7 @@ def statement(chain: Chain) -> Statement:
                     )
                 )
             elif record["kind"] == "limit":
-                limit = (
-                    Budget.of(epsilon=body["epsilon"], delta=body["delta"])
-                    if "epsilon" in body
-                    else Budget.zcdp(body["rho"])
-                )
+                limit = _limit(body)
             elif record["kind"] == "note":
                 ends[body.get("charge")] = _text(body["text"])
                 notes.extend(_shown(_text(body["text"])))
@@ -344,6 +379,17 @@ def statement(chain: Chain) -> Statement:
     except (KeyError, TypeError, ValueError, ArithmeticError):
         raise chain.damaged("holds a record that this version cannot read") from None
     return state
+
+
+def _limit(body: Record) -> Budget:
+    if "epsilon" not in body:
+        return Budget.zcdp(body["rho"])
+    return Budget.of(
+        epsilon=body["epsilon"],
+        delta=body["delta"],
+        accountant=body.get("accountant", Accountant.RHO),
+        spread=int(body.get("spread", 1)),
+    )
 
 
 def _is_absurd(cost: Cost) -> bool:
@@ -373,13 +419,14 @@ def shown(text: str) -> str:
 
 def describe_budget(budget: Budget) -> str:
     if budget.epsilon is not None and budget.delta is not None:
-        return f"epsilon {float(budget.epsilon):.6g} at delta {float(budget.delta):.3g}"
+        alone = ", Gaussian noise alone" if budget.accountant is Accountant.GAUSSIAN else ""
+        return f"epsilon {float(budget.epsilon):.6g} at delta {float(budget.delta):.3g}{alone}"
     return f"rho {float(budget.rho):.6g}"
 
 
-def describe_left(rho: Fraction, delta: Fraction) -> str:
-    """What a rho allows a release at a delta, never more than would be granted."""
-    most = most_epsilon(rho, delta)
+def describe_left(limit: Budget, rho: Fraction, delta: Fraction) -> str:
+    """What is left of a limit for a release at a delta, never more than would be granted."""
+    most = limit.most_epsilon(rho, delta)
     return (
         f"{'no epsilon' if most is None else f'epsilon {float(most):.6g}'} at delta"
         f" {float(delta):.3g}"
@@ -397,7 +444,7 @@ def _within(state: Statement) -> str:
     left = (
         f"rho {float(state.left):.6g}"
         if state.limit.delta is None
-        else describe_left(state.left, state.limit.delta)
+        else describe_left(state.limit, state.left, state.limit.delta)
     )
     return f" ({left} is about what is left)"
 
@@ -409,8 +456,10 @@ def describe_cost(cost: Cost, budget: Budget) -> str:
         return (
             f"delta {float(cost.delta):.3g}, which no limit counts"
             if cost.delta
+            else "other noise than the Gaussian that alone this limit counts"
+            if budget.accountant is Accountant.GAUSSIAN
             else "a curve that this limit cannot count"
         )
     if budget.epsilon is not None and budget.delta is not None:
-        return f"epsilon {float(epsilon_for(counted, budget.delta)):.6g}"
+        return f"epsilon {float(budget.epsilon_of(counted)):.6g}"
     return f"rho {float(counted):.6g}"

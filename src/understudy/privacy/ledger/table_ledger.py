@@ -18,7 +18,7 @@ from pathlib import Path
 from understudy.errors import ParameterError, SourceError, UnderstudyError
 from understudy.privacy.accounting import events as ev
 from understudy.privacy.accounting.accountant import total_cost
-from understudy.privacy.accounting.budget import Budget
+from understudy.privacy.accounting.budget import Accountant, Budget
 from understudy.privacy.ledger.chain import Chain, locked
 from understudy.privacy.ledger.ledger import (
     FileLedger,
@@ -147,6 +147,14 @@ class TableLedger:
         paths = [path for path in {**asked, **others} if _is_there(path)]
         return [FileLedger(path) for path in paths or [self._own.path]]
 
+    def accountant(self) -> Accountant | None:
+        """By whom the limits count that a release will be held to: by rho if any does, or if one
+        cannot be asked; None without a limit.
+        """
+        kinds = {ledger.accountant() for ledger in self.ledgers()} - {None}
+        foreign = self._ledger is not None and not isinstance(self._ledger, FileLedger)
+        return Accountant.RHO if foreign or len(kinds) > 1 else next(iter(kinds), None)
+
     def set_limit(self, budget: Budget) -> None:
         """Set the limit of the table's ledger."""
         with opened(self._say) as registry:
@@ -154,12 +162,12 @@ class TableLedger:
             self._learn(registry, {ledger.path: list(self._files)})
         ledger.set_limit(budget, self._files)
 
-    def add(self, why: str, rho: Fraction) -> None:
+    def add(self, why: str, rho: Fraction, accountant: Accountant = Accountant.RHO) -> None:
         """Write down a charge that the table's ledger does not know of."""
         with opened(self._say) as registry:
             ledger = self._one(registry)
             self._learn(registry, {ledger.path: list(self._files)})
-        ledger.add(why, rho)
+        ledger.add(why, rho, accountant=accountant)
 
     def set_apart(self) -> None:
         """Say that these files are another table than the one that their inodes were known for."""
