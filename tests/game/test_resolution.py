@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 import understudy as us
 from understudy.counting.tally import CodedRows
-from understudy.game.fitting.resolution import Resolution, bins_of, effective, on_ladder, shared
+from understudy.game.fitting.resolution import (
+    Resolution,
+    bins_of,
+    effective,
+    information,
+    on_ladder,
+    shared,
+)
 from understudy.game.players.resolving import rank_weights
 from understudy.privacy import Measurement
 from understudy.queries.binned import BinnedMarginal
@@ -125,3 +132,30 @@ def test_what_a_table_gets_again_follows_from_its_rank_alone() -> None:
         500,
         333,
     )
+
+
+def test_dependent_columns_get_finer_bins_and_independent_ones_do_not() -> None:
+    """Rows near a line are in few cells, so each cell still has rows enough."""
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, 60, 20_000)
+    near = np.column_stack([x, np.clip(x * 40 // 60 + rng.integers(-1, 2, len(x)), 0, 39)])
+    apart = np.column_stack([x, rng.permutation(near[:, 1])])
+    pair = Marginal((0, 1), (60, 40))
+    columns = [np.bincount(near[:, i], minlength=size) / len(x) for i, size in enumerate((60, 40))]
+    resolution = Resolution(SCHEMA, [*columns, np.full(5, 0.2)], len(x))
+
+    def finer(codes: np.ndarray) -> Marginal | BinnedMarginal:
+        rows = CodedRows(codes.astype(np.int32), (60, 40))
+        return resolution.dependent_table(
+            pair, 64, lambda batch: batch.counts(rows).dense() / len(codes)
+        )
+
+    assert finer(apart) == resolution.table(pair, 64)
+    dense = finer(near)
+    assert 4 * 64 <= dense.size < pair.size
+    assert (dense.counts(CodedRows(near.astype(np.int32), (60, 40))).dense() > 0).sum() < 3 * 64
+
+
+def test_information_is_none_of_independent_columns_and_all_of_equal_ones() -> None:
+    assert information(np.outer([0.2, 0.8], [0.5, 0.3, 0.2])) == pytest.approx(0, abs=1e-12)
+    assert information(np.eye(4) / 4) == pytest.approx(math.log(4))

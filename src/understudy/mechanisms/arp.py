@@ -64,8 +64,11 @@ RESOLVING = (Fraction(30, 100), Fraction(47, 100))
 SIGMAS_A_BIN, SIGMAS_A_FINER_BIN, SIGMAS_IN_ROUNDS = 18.0, 10.0, 8.0
 FINER, FEWEST_FINER = 0.5, 3  # of all pairs, measured again; at least so many
 # pairs chosen for their worst cell, which bins may have cut through, measured whole: so often, so
-# many each time
-REPAIRS, REPAIRED = 2, 3
+# many each time, and where there are many pairs one of so many
+REPAIRS, REPAIRED, PAIRS_A_REPAIR = 2, 3, 120
+# heat in bins grows with the columns up to so many: fewer leave less open, and heat would only hold
+# back what they have to do with each other
+COLUMNS_OF_FULL_HEAT = 14
 # kept while playing: with several passes, as many as elsewhere would take twice the time
 ROWS_IN_BINS = 12_000
 FEW_VALUES = 8  # a column of so many values is measured as it is
@@ -157,7 +160,8 @@ class Arp(Mechanism):
             binned=binned,
             shares=Shares.of(rho, share, tables, bool(tables.own or tables.candidates)),
             rounds=rounds,
-            heat=self._heat(tables, sigma, adaptive, means.rows),
+            heat=self._heat(tables, sigma, adaptive, means.rows)
+            * (1.0 if adaptive or not binned else _share_of_heat(len(brief.schema))),
         )
         at_once = not binned and not self.is_adaptive(tables, rho, fewest_rows(brief, means))
         return Decision.of(
@@ -240,7 +244,7 @@ class Arp(Mechanism):
                 tables,
                 select=repair * selecting,
                 measure=repair * (1 - selecting),
-                draws=min(REPAIRED, (len(tables) + 1) // 2),
+                draws=min(max(REPAIRED, len(tables) // PAIRS_A_REPAIR), (len(tables) + 1) // 2),
             ),
         ]
 
@@ -435,6 +439,11 @@ def closure(brief: Brief) -> list[Marginal]:
         if table.size <= CANDIDATE_CELLS and total <= ALL_CELLS:
             chosen.append(table)
     return chosen
+
+
+def _share_of_heat(columns: int) -> float:
+    """Of the heat for pairs, in bins: less where few columns leave little open."""
+    return min(1.0, columns / COLUMNS_OF_FULL_HEAT)
 
 
 def _below(width: int) -> int:

@@ -8,12 +8,13 @@ with them the trend. Everything here is arithmetic on released values, so it cos
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from understudy.privacy import Measurement
+from understudy.queries.base import QueryClass
 from understudy.queries.binned import BinnedMarginal
 from understudy.queries.marginal import Marginal
 from understudy.schema.domain import Domain
@@ -60,6 +61,22 @@ class Resolution:
             return whole
         return BinnedMarginal(whole.positions, whole.shape, tuple(bins))
 
+    def dependent_table(
+        self, whole: Marginal, cells: float, shares: Callable[[QueryClass], np.ndarray]
+    ) -> Marginal | BinnedMarginal:
+        """The table of two columns in about so many cells that rows are in, by a model's shares.
+
+        Rows of dependent columns crowd into few cells of a table: exp(mutual information) times
+        fewer than if the columns were independent. So it may have as many times more.
+        """
+        table, finer = self.table(whole, cells), 2.0
+        while cells * finer <= whole.size:
+            candidate = self.table(whole, cells * finer)
+            if information(shares(candidate).reshape(candidate.shape)) < math.log(finer):
+                break
+            table, finer = candidate, 2 * finer
+        return table
+
     def strength(self, table: Measurement) -> float:
         """How far a measured table is from independent columns, beyond its noise: the root of the
         sum of squares, as a share of the rows.
@@ -86,6 +103,13 @@ def shared(cells: float, needs: Sequence[float]) -> list[float]:
         counts[i] = min(needs[i], left ** (1 / (len(order) - place)))
         left = max(left / counts[i], 1.0)
     return counts
+
+
+def information(joint: np.ndarray) -> float:
+    """The mutual information of two columns, in nats, from their table of shares."""
+    alone = np.outer(joint.sum(axis=1), joint.sum(axis=0))
+    some = joint > 0
+    return float(joint[some] @ np.log(joint[some] / alone[some]))
 
 
 def on_ladder(count: float) -> int:

@@ -53,7 +53,8 @@ class InBins:
 class Strongest:
     """MEASURE again, in finer bins, the tables that stand out in what was released of them.
 
-    How much each gets follows from its rank alone, so that all sigmas are public beforehand.
+    How much each gets follows from its rank alone, so that all sigmas are public beforehand. How
+    fine its bins are follows from what rows say of it.
 
     Args:
         first: measured the same tables before.
@@ -83,7 +84,8 @@ class Strongest:
             table = self._first.tables[i]
             rho = float(self._rho) * weight / sum(weights)
             sigma = math.sqrt(table.l2_squared(self._meter.neighbours) / (2 * rho))
-            batches.append(resolution.table(table, resolution.n / (self._sigmas * sigma)))
+            cells = resolution.n / (self._sigmas * sigma)
+            batches.append(resolution.dependent_table(table, cells, model.shares))
         return self._meter.ask(Measure(batches=batches, rho=self._rho, weights=weights))
 
 

@@ -171,7 +171,10 @@ class RowPlayer:
         # sums in bins say little of single columns beyond what is known: no fit to them alone
         coarse = not all(grid.is_whole for grid in fresh)
         for width in widths:
-            for grid in sorted((g for g in fresh if len(g.positions) == width), key=_order):
+            # what is known in bins is judged anew, too: beside finer tables more of it is believed
+            again = {g for g in self._targets if coarse and width > 1 and not g.is_whole}
+            grids = (g for g in fresh | again if len(g.positions) == width)
+            for grid in sorted(grids, key=_order):
                 self._targets[grid] = self._evidence.targets(grid, self._model(grid))
             alone = bool(self._targets.keys() - fresh) and not (coarse and widths[-1] > 1)
             if width > 1 or alone:
