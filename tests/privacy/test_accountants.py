@@ -360,6 +360,33 @@ def test_a_limit_is_read_back_with_its_accountant_and_an_old_one_counts_by_rho(
     assert bodies[1]["accountant"] == "gaussian" and bodies[2]["spread"] == "4"
 
 
+def test_an_accountant_is_not_changed_for_a_better_one_after_releases_were_seen(
+    data: Path,
+) -> None:
+    """Whoever went on by rho on some paths and by Gaussian noise on others would be held to
+    neither filter; what stays within one rho on all paths is.
+    """
+    for first, second in (("gaussian", "rho"), ("rho", "gaussian")):
+        ledger = FileLedger(data.with_name(f"{first}.jsonl"))
+        ledger.set_limit(Budget.of(epsilon=2, delta=DELTA, accountant=second))
+        ledger.set_limit(Budget.of(epsilon=1, delta=DELTA, accountant=first))  # nothing was seen
+        ledger.add("some release", Fraction(1, 1000), accountant=GAUSSIAN)
+        with pytest.raises(ParameterError, match="accountant"):
+            ledger.set_limit(Budget.of(epsilon=1, delta=DELTA, accountant=second))
+        assert ledger.accountant() == first
+        other = Budget.of(
+            epsilon="1.2" if second == "rho" else "0.8", delta=DELTA, accountant=second
+        )
+        assert ledger.set_limit(other).limit == other
+
+
+def test_a_limit_that_is_raised_keeps_its_accountant(data: Path) -> None:
+    limited(data, "gaussian")
+    for words in (["--accountant", "gaussian"], []):
+        shown = budget_of(data, "--limit-epsilon", "2", "--limit-delta", str(DELTA), *words)
+        assert shown["accountant"] == "gaussian"
+
+
 def test_a_charge_that_is_added_is_gaussian_if_somebody_says_so(data: Path) -> None:
     limited(data, "gaussian")
     for words in ([], ["--accountant", "gaussian"]):

@@ -16,7 +16,7 @@ from rich.table import Table
 from understudy.cli.console import out, remark, speaks_plainly
 from understudy.cli.options import json_option
 from understudy.errors import ParameterError
-from understudy.privacy import Budget, FileLedger, TableLedger
+from understudy.privacy import Accountant, Budget, FileLedger, TableLedger
 from understudy.privacy.accounting.accountant import Cost
 from understudy.privacy.accounting.budget import as_accountant, exact
 from understudy.privacy.ledger.ledger import EARLY, Statement, describe_budget, describe_left, shown
@@ -30,11 +30,10 @@ from understudy.privacy.ledger.ledger import EARLY, Statement, describe_budget, 
 @click.option("--limit-delta", help="The delta of the limit.")
 @click.option(
     "--accountant",
-    default="rho",
-    show_default=True,
     help=(
         "By whom the limit counts, or the added charge: rho (every mechanism) or gaussian (Gaussian"
-        " noise alone, which needs less of it)."
+        " noise alone, which needs less of it). If not given, a limit counts as the one before it,"
+        " and all else by rho."
     ),
 )
 @click.option(
@@ -63,7 +62,7 @@ def budget(
     path: str,
     limit_epsilon: str | None,
     limit_delta: str | None,
-    accountant: str,
+    accountant: str | None,
     delta: str | None,
     add_rho: str | None,
     why: str | None,
@@ -86,11 +85,15 @@ def budget(
     if (limit_epsilon is None) != (limit_delta is None):
         raise ParameterError("A limit needs both --limit-epsilon and --limit-delta.")
     if limit_epsilon is not None:
-        ledger.set_limit(Budget.of(epsilon=limit_epsilon, delta=limit_delta, accountant=accountant))
+        # who raises a limit has not asked for another accountant
+        by = accountant or ledger.accountant() or Accountant.RHO
+        ledger.set_limit(Budget.of(epsilon=limit_epsilon, delta=limit_delta, accountant=by))
     if (add_rho is None) != (not why):
         raise ParameterError("A charge is added with both --add-rho and --why.")
     if add_rho is not None and why:
-        ledger.add(why, exact(add_rho, "rho"), accountant=as_accountant(accountant))
+        ledger.add(
+            why, exact(add_rho, "rho"), accountant=as_accountant(accountant or Accountant.RHO)
+        )
     ledgers = [FileLedger(path)] if table is None else table.ledgers()
     # A table that was just said to be another one need not have a ledger.
     states = [

@@ -35,7 +35,12 @@ ALONE = (
     "The dataset's limit ({}) cannot count what is asked for: it draws other noise too, or is"
     " counted by rho. Nothing was charged. Name a mechanism that measures everything at once"
     " (gaussian, matrix, independent, projection, or arp with adaptive=false and bins=false), or"
-    " set a limit with --accountant rho, which counts all."
+    " set a larger limit with --accountant rho, which counts all."
+)
+CHANGED = (
+    "The limit {} counts by another accountant than {}, under which releases were made: to choose"
+    " between the two after seeing them would be no proof. Keep the accountant, or set a limit that"
+    " holds both: one by rho with no less rho (here {:.6g} against {:.6g}) than the Gaussian one."
 )
 MADE = "made"  # this and the next two are written into ledgers, and read back by these words
 EARLY = "a release ended early; its whole reservation counts as spent"
@@ -255,6 +260,7 @@ class FileLedger:
                     f"The limit {describe_budget(budget)} is below what is already spent"
                     f" ({describe_cost(state.spent, budget)})."
                 )
+            _check_accountant(state, budget)
             # what says no more than an older ledger is not written
             body = {
                 f.name: str(value)
@@ -273,6 +279,19 @@ class FileLedger:
         """What the ledger says; raises LedgerDamaged if its chain does not hold."""
         with locked([self.path], create=False) as (chain,):
             return statement(chain)
+
+
+def _check_accountant(state: Statement, budget: Budget) -> None:
+    """Raise for a change of accountant after releases, unless both stay within the rho of the one
+    by rho on whatever path: then that one is a filter for all (proofs/gaussian, A7).
+    """
+    if state.limit is None or not state.charges or state.limit.accountant is budget.accountant:
+        return
+    rho = {one.accountant: one.rho for one in (state.limit, budget)}
+    if rho[Accountant.RHO] < rho[Accountant.GAUSSIAN]:
+        names = describe_budget(budget), describe_budget(state.limit)
+        sizes = float(rho[Accountant.RHO]), float(rho[Accountant.GAUSSIAN])
+        raise ParameterError(CHANGED.format(*names, *sizes))
 
 
 def check_charge(
