@@ -21,7 +21,7 @@ import pyarrow as pa
 from understudy import sources
 from understudy.api.plan import plan
 from understudy.api.release import count_and_decide, release
-from understudy.api.request import means_of, reservation
+from understudy.api.request import decision_of, means_of, reservation
 from understudy.bundle.release import Release
 from understudy.bundle.verify import verify
 from understudy.counting.tally import CodedRows, cells_in_bins
@@ -143,7 +143,8 @@ def rehearsal(
     """
     mechanism.check(brief)
     public_rows = rows if brief.neighbours is Neighbours.REPLACE_ONE else None
-    decision = mechanism.decide(brief, means_of(brief.neighbours, budget, rho, public_rows))
+    means = means_of(brief.neighbours, budget, rho, public_rows)
+    decision = decision_of(mechanism, brief, means)
     play = reservation(decision, rho)
     return decision, Meter(
         source, neighbours=brief.neighbours, play=play, certify=certify, noise=noise
@@ -157,10 +158,11 @@ def _decides(kind: type[Mechanism], parameters: dict[str, object]) -> None:
     mechanism, budget = kind(**parameters), Budget.zcdp(1)
     for neighbours in kind.relations:
         brief = Brief(schema=SMALL, workload=marginals(SMALL, k=2), neighbours=neighbours)
-        decisions = [
-            mechanism.decide(brief, means_of(neighbours, budget, Fraction(1, 2), rows))
-            for rows in (600, 600, 50_000)
-        ]
+        asked = [means_of(neighbours, budget, Fraction(1, 2), rows) for rows in (600, 600, 50_000)]
+        decisions = [mechanism.decide(brief, means) for means in asked]
+        assert all(one.brief == brief for one in decisions), "it decides on another brief"
+        assert [one.means for one in decisions] == asked, "it decides on means of its own"
+        assert all(one.cost.is_sound for one in decisions), "a part of its cost is below 0"
         assert decisions[0] == decisions[1], "the same public facts gave two decisions"
         names = [f.name for f in dataclasses.fields(kind)]
         assert list(decisions[0].parameters) == names, "a decision must say every parameter"

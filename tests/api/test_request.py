@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 import understudy as us
-from understudy.api.request import Request, means_of, reservation
+from understudy.api.request import Request, for_certificate, for_play, means_of, reservation
 from understudy.checks import SMALL, small_table
 from understudy.cli.main import main
 from understudy.errors import InputError
 from understudy.learning.learn import learn
-from understudy.mechanisms.base import available_mechanisms
-from understudy.privacy import Budget
+from understudy.mechanisms.base import Brief, Decision, Means, available_mechanisms
+from understudy.mechanisms.independent import Independent
+from understudy.privacy import Budget, FileLedger
 from understudy.privacy.accounting.accountant import Cost
 from understudy.queries.base import Neighbours
 
@@ -209,3 +212,124 @@ def test_what_is_reserved_for_a_private_number_of_rows_is_all_of_the_promise() -
     made = us.release(small_table(), schema=SMALL, seed=1, **asked)  # type: ignore[arg-type]
     planned_sigma = request.decide(600).means.rows_sigma
     assert Fraction(made.manifest["rows"]["sigma"]) == planned_sigma
+
+
+# ---------------------------------------------------------------------- mechanisms of somebody else
+
+
+class Equal(Means):
+    """Says that it is whatever it is compared with."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def richer(means: Means) -> Budget:
+    return Budget.of(epsilon=50, delta=means.budget.delta)
+
+
+def with_another_budget(decision: Decision) -> Decision:
+    """Nothing of its own for the play, so that only the certificate's share grows."""
+    means = decision.means
+    large = replace(means, budget=richer(means), rho=richer(means).rho - Fraction(1, 10**6))
+    return replace(decision, means=large, cost=Cost())
+
+
+def with_more_of_it(decision: Decision) -> Decision:
+    means = replace(decision.means, rho=2 * decision.means.rho)
+    return replace(decision, means=means, cost=Cost(means.rho))
+
+
+def with_other_rows(decision: Decision) -> Decision:
+    return replace(decision, means=replace(decision.means, rows=decision.means.rows + 1))
+
+
+def with_another_brief(decision: Decision) -> Decision:
+    first = us.marginals(decision.brief.schema, k=1)
+    return replace(decision, brief=replace(decision.brief, workload=first))
+
+
+def as_another_kind(decision: Decision) -> Decision:
+    class Own(Decision):
+        pass
+
+    return Own(**vars(decision))
+
+
+def below_0(decision: Decision) -> Decision:
+    certify = for_certificate(decision.means.budget)
+    return replace(decision, cost=Cost(Fraction(1, 10**9) - certify))
+
+
+def with_a_bound_below_0(decision: Decision) -> Decision:
+    return replace(decision, cost=Cost(6 * decision.means.rho, curve_rho=-5 * decision.means.rho))
+
+
+WAYWARD: dict[Callable[[Decision], Decision], str] = {
+    with_another_budget: "other means than it was given",
+    with_more_of_it: "other means than it was given",
+    with_other_rows: "other means than it was given",
+    with_another_brief: "another brief",
+    as_another_kind: "returns a Decision",
+    below_0: "below 0",
+    with_a_bound_below_0: "below 0",
+}
+
+
+def wayward(change: Callable[[Decision], Decision], when: str = "always") -> Independent:
+    """A mechanism that changes its decisions: always, or only with the number of rows known."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Wayward(Independent):
+        """Decides on something else than it was asked."""
+
+        name: ClassVar[str] = "wayward"
+        can_be_gaussian: ClassVar[bool] = False
+
+        def decide(self, brief: Brief, means: Means) -> Decision:
+            decision = super().decide(brief, means)
+            return change(decision) if when == "always" or means.rows > 1 else decision
+
+    return Wayward()
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("change", WAYWARD)
+def test_a_decision_on_anything_but_the_request_is_refused_before_a_charge(
+    change: Callable[[Decision], Decision], neighbours: Neighbours, tmp_path: Path
+) -> None:
+    """What is reserved follows from the means: larger ones made the play's part negative, and the
+    ledger was charged next to nothing for an exact certificate.
+    """
+    asked = {**SOUND, "delta": "1e-6", "neighbours": str(neighbours), "mechanism": wayward(change)}
+    refused = sentence(us.release, small_table(), ledger=tmp_path / "l", **asked)
+    assert WAYWARD[change] in refused and "wayward" in refused
+    assert sentence(planned, **asked) == refused
+    assert not (tmp_path / "l").exists(), "nothing was charged"
+
+
+@pytest.mark.parametrize("change", WAYWARD)
+def test_a_decision_with_the_released_number_is_held_to_the_same(
+    change: Callable[[Decision], Decision], tmp_path: Path
+) -> None:
+    asked = {**SOUND, **ADD, "mechanism": wayward(change, "later")}
+    with pytest.raises(us.ReleaseFailed, match=WAYWARD[change]):
+        us.release(small_table(), ledger=tmp_path / "l", **asked)
+    spent = FileLedger(tmp_path / "l").read().spent
+    assert spent == Cost(Budget.of(epsilon=1, delta="1e-6").rho), "as for any other release"
+
+
+def test_means_that_claim_to_be_the_requests_are_not_carried_on() -> None:
+    def disguised(decision: Decision) -> Decision:
+        means = decision.means
+        return replace(
+            decision, means=Equal(budget=richer(means), rho=richer(means).rho, rows=means.rows)
+        )
+
+    decision = Request.of(**SOUND, delta="1e-6", mechanism=wayward(disguised)).decide(600)
+    budget = Budget.of(epsilon=1, delta="1e-6")
+    assert type(decision.means) is Means
+    assert decision.means.budget == budget and decision.means.rho == for_play(budget)

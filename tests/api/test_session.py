@@ -44,6 +44,31 @@ def reserving(ledger: Any, relation: Any = REPLACE, play: Cost = Cost(Fraction(1
     return reserve(ledger, source, PROMISE, neighbours=relation, play=play, certify=Fraction(1, 4))
 
 
+@pytest.mark.parametrize(
+    ("play", "certify"),
+    [
+        (Cost(Fraction(-1, 8)), Fraction(1, 4)),
+        (Cost(Fraction(1), delta=Fraction(-1, 9)), Fraction(1, 4)),
+        (Cost(Fraction(1), tuple(-value for value in CURVE), curve_rho=None), Fraction(1, 4)),
+        (Cost(Fraction(1), CURVE, curve_rho=Fraction(-3)), Fraction(1, 4)),
+        (Cost(Fraction(1), curve_rho=Fraction(-3)), Fraction(1, 4)),
+        (Cost(Fraction(1)), Fraction(-1, 4)),
+    ],
+)
+def test_a_part_below_0_is_refused_before_anything_is_charged(
+    play: Cost, certify: Fraction
+) -> None:
+    """A sum that is above 0 says nothing of its parts: one below 0 hides what the other spends."""
+    ledger = ProcessLedger()
+    source = Tripwire(small_table(), SMALL)
+    with (
+        pytest.raises(ParameterError, match="no part below 0"),
+        reserve(ledger, source, PROMISE, neighbours=REPLACE, play=play, certify=certify),
+    ):
+        pass
+    assert not ledger.state.charges
+
+
 @pytest.mark.parametrize("relation", [REPLACE, ADD])
 @pytest.mark.parametrize(
     "play",

@@ -558,6 +558,24 @@ MUTANTS = [
         tests="api/test_request.py::test_what_is_reserved_for_a_private_number_of_rows_is_all_of_the_promise",
     ),
     mutant(
+        "a mechanism that decides on means of its own",
+        "api/request.py",
+        ("if type(decision) is not Decision or (decision.brief, decision.means) != (brief, means):", "if False:"),
+        tests="api/test_request.py::test_a_decision_on_anything_but_the_request_is_refused_before_a_charge",
+    ),
+    mutant(
+        "what only says that it equals the request's is carried on",
+        "api/request.py",
+        ("    return replace(decision, brief=brief, means=means)\n", "    return decision\n"),
+        tests="api/test_request.py::test_means_that_claim_to_be_the_requests_are_not_carried_on",
+    ),
+    mutant(
+        "a play below 0 that hides what the certificate spends",
+        SESSION,
+        ("    if not plain.is_sound:\n", "    if False:\n"),
+        tests="api/test_session.py::test_a_part_below_0_is_refused_before_anything_is_charged",
+    ),
+    mutant(
         "a threshold that depends on how many cells are occupied",
         MEASURE,
         ("threshold = threshold_for(counts.cells, sigma, most)",
@@ -816,7 +834,7 @@ MUTANTS = [
     mutant(
         "an allowance in numbers of somebody's own kind",
         SESSION,
-        ("relation, _plain(play), certify)", "relation, play, certify)"),
+        ("relation, _plain(play), _plain", "relation, play, _plain"),
         tests="api/test_session.py",
     ),
     mutant(
@@ -960,6 +978,36 @@ MUTANTS = [
         tests="privacy/test_accountants.py::test_a_limit_is_read_back_with_its_accountant_and_an_old_one_counts_by_rho",
     ),
     mutant(
+        "a limit by rho follows a Gaussian one that releases were made under",
+        LEDGER,
+        ("if limit.accountant is Accountant.RHO and state.stays_gaussian and first is not None:", "if False:"),
+        tests="privacy/test_accountants.py::test_the_limit_at_the_first_charge_fixes_the_accountant",
+    ),
+    mutant(
+        "the last limit, not the first charge's, fixes the accountant",
+        LEDGER,
+        ("first_limit = first_limit if charges else limit", "first_limit = limit"),
+        tests="privacy/test_accountants.py::test_the_limit_at_the_first_charge_fixes_the_accountant",
+    ),
+    mutant(
+        "a first limit after releases picks its accountant",
+        LEDGER,
+        ("if limit.accountant is Accountant.GAUSSIAN and state.charges:", "if limit.accountant is Accountant.GAUSSIAN and first:"),
+        tests="privacy/test_accountants.py::test_a_first_limit_after_releases_counts_by_rho",
+    ),
+    mutant(
+        "a limit that is not what will be read",
+        LEDGER,
+        ("        if limit != budget:\n", "        if False:\n"),
+        tests="privacy/test_accountants.py::test_a_limit_is_as_it_will_be_read_and_has_no_spread_of_its_own",
+    ),
+    mutant(
+        "a bound for rho where its digits are too few",
+        GAUSSIAN,
+        ("    if rho > MOST_RHO:\n", "    if False:\n"),
+        tests="privacy/test_gaussian.py::test_no_bound_is_given_where_digits_are_too_few",
+    ),
+    mutant(
         "a ledger is read by whichever accountant says less",
         LEDGER,
         ("return Accountant.GAUSSIAN if self.limit is None else self.limit.accountant", "return Accountant.GAUSSIAN"),
@@ -968,7 +1016,7 @@ MUTANTS = [
     mutant(
         "a reservation forgets that noise is Gaussian",
         SESSION,
-        ("return Cost(rho, exact, delta, bound, least)", "return Cost(rho, exact, delta, bound)"),
+        ("plain = Cost(rho, exact, delta, bound, least)", "plain = Cost(rho, exact, delta, bound)"),
         tests="privacy/test_accountants.py",
     ),
     mutant(

@@ -168,6 +168,36 @@ class Moody(Independent):
         return replace(played, facts={"tables": 99})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Richer(Independent):
+    """Decides on more than it was given."""
+
+    name: ClassVar[str] = "richer"
+
+    def decide(self, brief: Any, means: Any) -> Decision:
+        return super().decide(brief, replace(means, budget=us.Budget.zcdp(100 * means.budget.rho)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elsewhere(Independent):
+    """Decides on a workload of its own."""
+
+    name: ClassVar[str] = "elsewhere"
+
+    def decide(self, brief: Any, means: Any) -> Decision:
+        return super().decide(replace(brief, workload=us.marginals(SMALL, k=1)), means)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lending(Independent):
+    """Costs less than nothing."""
+
+    name: ClassVar[str] = "lending"
+
+    def decide(self, brief: Any, means: Any) -> Decision:
+        return replace(super().decide(brief, means), cost=Cost(-means.rho / 100))
+
+
 class Thawed(Independent):
     """Not a dataclass of its own is fine; a missing name is not."""
 
@@ -185,6 +215,9 @@ class Thawed(Independent):
         (Silent, "must decide rounds"),
         (Telling, "tells a private number of rows"),
         (Moody, "plan and play disagree"),
+        (Richer, "means of its own"),
+        (Elsewhere, "another brief"),
+        (Lending, "below 0"),
     ],
 )
 def test_a_bad_mechanism_fails(kind: type[us.Mechanism], what: str) -> None:

@@ -231,6 +231,8 @@ def test_any_items_and_pairs_give_a_sound_release_or_a_sentence(
         outcomes[heard.outcome] += 1
 
     check()
+    # what is drawn differs with the modules that are loaded; a matrix of too many items always errs
+    check.hypothesis.inner_test({"items": ["a", "b"]}, [(1, 2)], "sparse", "1-way")  # type: ignore[attr-defined]
     assert outcomes["released"] > tries / 10 and outcomes["no schema"] and outcomes["SourceError"]
     battery(
         "fuzz",
@@ -401,7 +403,7 @@ TABLES = st.one_of(
     ),
 )
 PATHS = st.sampled_from(
-    [".", "/no/such/folder", "/dev/null", "/", Path("x"), b"x", "\x00", "y" * 5000]
+    [".", "/dev/null/such/folder", "/dev/null", "/", Path("x"), b"x", "\x00", "y" * 5000]
 )
 WIDTH = st.sampled_from([None, 1, 2])
 

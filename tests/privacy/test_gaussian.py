@@ -183,6 +183,23 @@ def test_tails_are_enclosed(x: str) -> None:
         assert (high - low) / high < Decimal(10) ** -29
 
 
+@pytest.mark.parametrize("exponent", [12, 20, 60])
+def test_no_bound_is_given_where_digits_are_too_few(exponent: int) -> None:
+    """x = epsilon/m - m/2 of huge numbers: at rho 10^60 the bound came out below the exact law."""
+    rho, x = Fraction(10) ** exponent, Fraction(22, 7)
+    m = Fraction(math.isqrt(2 * 10 ** (exponent + 200)), 10**100)
+    with mpmath.workdps(250):
+        y = mpmath.mpf(x.numerator) / x.denominator
+        # of the other tail, beyond m, no more than its largest is taken off
+        gap = mpmath.ncdf(-y) - mpmath.npdf(y) / mpmath.mpf(float(m))
+        ours, exact = log_delta_gaussian(rho, VAST * rho**2, m * (x + m / 2)), mpmath.log(gap)
+        if rho > gaussian.MOST_RHO:
+            assert ours == gaussian.UNBOUNDED
+        else:
+            assert 0 < mpmath.mpf(str(ours)) - exact < 1e-4
+    assert gaussian_epsilon_for(rho, Fraction(1), DELTA) <= epsilon_for(rho, DELTA)
+
+
 GAINS = {"0.1": (0.9472, 0.9471), "1": (0.9566, 0.9531), "4": (0.9862, 0.9623)}
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from understudy.api.request import (
     TOTAL_SHARE,
     Request,
+    decision_of,
     for_certificate,
     for_play,
     most_rows,
@@ -170,7 +171,7 @@ def count_and_decide(
         return [], decision
     total = meter.ask(ReleaseTotal(rho=meter.left * TOTAL_SHARE))
     means = Means(budget=budget, rho=meter.left, rows=meter.rows, rows_sigma=meter.rows_sigma)
-    return [total], mechanism.decide(brief, means)
+    return [total], decision_of(mechanism, brief, means)
 
 
 def _play(

@@ -135,7 +135,7 @@ class Request:
 
     def _decide(self, n: int | None, budget: Budget) -> Decision:
         means = means_of(self.brief.neighbours, budget, for_play(budget), n)
-        decision = self.mechanism.decide(self.brief, means)
+        decision = decision_of(self.mechanism, self.brief, means)
         certify = Cost(for_certificate(budget), least_variance=budget.least_variance)
         if not (reservation(decision, for_play(budget)) + certify).fits(budget):
             raise ParameterError(
@@ -177,6 +177,25 @@ def means_of(neighbours: Neighbours, budget: Budget, rho: Fraction, n: int | Non
     (count,) = charges([EVERYBODY], rho * TOTAL_SHARE, neighbours)
     left = rho - total_cost([count]).rho
     return Means(budget=budget, rho=left, rows=rows, rows_sigma=sigma_of(count))
+
+
+def decision_of(mechanism: Mechanism, brief: Brief, means: Means) -> Decision:
+    """What a mechanism decides, on the brief and the means of the request and no others: what is
+    reserved, and what the certificate may spend, follow from these.
+    """
+    decision = mechanism.decide(brief, means)
+    if type(decision) is not Decision or (decision.brief, decision.means) != (brief, means):
+        raise ParameterError(
+            f"The mechanism {mechanism.name} decides on another brief or other means than it was"
+            " given; its author returns a Decision with those of the request."
+        )
+    if not decision.cost.is_sound:
+        raise ParameterError(
+            f"The mechanism {mechanism.name} asks for a part of the budget that is below 0; a"
+            " decision costs at least nothing."
+        )
+    # what only says that it equals the request's goes no further
+    return replace(decision, brief=brief, means=means)
 
 
 def reservation(decision: Decision, rho: Fraction) -> Cost:

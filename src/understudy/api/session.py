@@ -123,7 +123,7 @@ def reserve(
     whoever interrupts is told what is spent; and whatever goes wrong becomes ReleaseFailed.
     """
     relation = Neighbours(neighbours)  # a plain text compares equal and is not the same
-    return _Reserve(ledger, source, promise, relation, _plain(play), certify)
+    return _Reserve(ledger, source, promise, relation, _plain(play), _plain(Cost(certify)).rho)
 
 
 @dataclass(eq=False)
@@ -195,7 +195,11 @@ def _plain(play: Cost) -> Cost:
     if rho is None or delta is None or unread or (curve is not None and None in curve):
         raise ParameterError("What a release may spend is said in exact numbers.")
     exact = None if curve is None else tuple(value for value in curve if value is not None)
-    return Cost(rho, exact, delta, bound, least)
+    plain = Cost(rho, exact, delta, bound, least)
+    # each by itself: one below 0 would hide from the ledger what another may spend
+    if not plain.is_sound:
+        raise ParameterError("What a release may spend has no part below 0.")
+    return plain
 
 
 def reserved(play: Cost, certify: Fraction) -> tuple[ev.Event, ...]:

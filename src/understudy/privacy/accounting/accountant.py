@@ -86,6 +86,11 @@ class Cost:
         """Whether neighbours have the same law."""
         return not (self.rho or self.delta or any(self.curve or ()))
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether no part is below 0: what would give budget back is no cost."""
+        return min(self.rho, self.delta, self.curve_rho or 0, *(self.curve or ())) >= 0
+
     def is_gaussian(self, least: Fraction) -> bool:
         """Whether all of it is Gaussian noise of at least this variance."""
         return self.is_nothing or (self.least_variance is not None and self.least_variance >= least)
@@ -129,6 +134,9 @@ class Cost:
         (proofs/accounting, A2). So is a limit for Gaussian noise, which counts no other (A7).
         """
         least = limit.least_variance
+        if least is not None and limit.spread == 1:
+            # one number costs no more than all: what stays within rho has no variance below it (A5)
+            least = Fraction(0)
         if self.delta or (least is not None and not self.is_gaussian(least)):
             return None
         bounds = [] if self.curve_rho is None else [self.curve_rho]

@@ -280,11 +280,12 @@ class Budget:
         return None if self.accountant is Accountant.RHO else self.spread / (2 * self.rho)
 
     def epsilon_of(self, rho: Fraction) -> Fraction:
-        """The epsilon that a part of it comes to at its delta, counted as it is."""
+        """The epsilon that a rho comes to at its delta, counted as it is."""
         assert self.delta is not None
-        least = self.least_variance
-        if least is None:
+        if self.accountant is Accountant.RHO:
             return epsilon_for(rho, self.delta)
+        # of more than all of it, one count may take more
+        least = self.spread / (2 * max(rho, self.rho))
         return gaussian_epsilon_for(rho, least, self.delta)
 
     def most_epsilon(self, rho: Fraction, delta: Fraction) -> Fraction | None:
@@ -298,8 +299,8 @@ class Budget:
             reach = gaussian_epsilon_for(rho, self.spread / (2 * rho), delta)
         reach = min(reach, Fraction(MOST_EPSILON))
         step = Fraction(10) ** (math.floor(math.log10(float(reach))) - 2)
-        # the first or the second fits: rounding alone is in the way
-        for count in range(reach // step, 0, -1):
+        # one of the first three fits: rounding alone is in the way, up or down
+        for count in range(math.ceil(reach / step), 0, -1):
             try:
                 asked = Budget.of(
                     epsilon=count * step,

@@ -9,7 +9,9 @@ A5),
 
 where delta_G(epsilon, b) is that of one continuous Gaussian whose mean moves by sqrt(b) sigmas. A
 good c is *found* by a rule of thumb, and the bound is *evaluated* at it in 60-digit decimals,
-rounded against us. No floating point: everybody finds the same.
+rounded against us. This has no floating point, so everybody finds the same delta. The searches for
+rho and epsilon (``budget.py``) begin with those of zCDP, which use it: their results may differ in
+the last digits, and each was found to hold here.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ SMOOTHEST = 1  # a larger c is of no use
 CLOSE = Decimal(10) ** -30  # of two convergents
 OFF = Decimal(10) ** -50  # relative, far more than rounding adds up to in MOST_TERMS steps
 MOST_TERMS = 20_000
+MOST_RHO = 10**20  # above, x is a difference of so large numbers that SLACK is not enough
 UNBOUNDED = Decimal("Infinity")
 
 
@@ -32,6 +35,8 @@ def log_delta_gaussian(rho: Fraction, least: Fraction, epsilon: Fraction) -> Dec
     """ln of a delta such that Gaussian noise of variances from ``least`` on, rho in all, is
     (epsilon, delta)-DP; rounded up, infinite where this bound is of no use.
     """
+    if rho > MOST_RHO:
+        return UNBOUNDED
     with localcontext(Context(prec=DIGITS)) as ctx:
         b, floor, e = (in_decimals(x, ctx) for x in (2 * rho, least, epsilon))
         plain, slope = _log_delta_normal(b, e)

@@ -34,13 +34,21 @@ TORN = (
 ALONE = (
     "The dataset's limit ({}) cannot count what is asked for: it draws other noise too, or is"
     " counted by rho. Nothing was charged. Name a mechanism that measures everything at once"
-    " (gaussian, matrix, independent, projection, or arp with adaptive=false and bins=false), or"
-    " set a larger limit with --accountant rho, which counts all."
+    " (gaussian, matrix, independent, projection, or arp with adaptive=false and bins=false){}."
 )
-CHANGED = (
-    "The limit {} counts by another accountant than {}, under which releases were made: to choose"
-    " between the two after seeing them would be no proof. Keep the accountant, or set a limit that"
-    " holds both: one by rho with no less rho (here {:.6g} against {:.6g}) than the Gaussian one."
+OR_BY_RHO = ", or set a limit with --accountant rho, which counts all"
+MIXED = (
+    "The dataset's limit ({}) counts Gaussian noise alone, and a charge of other noise was added by"
+    " hand, so it grants nothing more; nothing was charged. Set a limit with --accountant rho,"
+    " which counts all."
+)
+CHOSEN = (
+    "The first charge was made under {}, so the limit {} would choose its accountant after releases"
+    " were seen, which is no proof. Set it with --accountant {}."
+)
+NO_LIMIT = (
+    "A limit is made by Budget.of or Budget.zcdp, and its spread is 1: how far counts are spread is"
+    " a release's own affair."
 )
 MADE = "made"  # this and the next two are written into ledgers, and read back by these words
 EARLY = "a release ended early; its whole reservation counts as spent"
@@ -75,6 +83,7 @@ class Statement:
     charges: tuple[Charge, ...] = ()
     notes: tuple[str, ...] = ()
     files: tuple[FileId, ...] = ()  # that it was charged for
+    first_limit: Budget | None = None  # the one at the first charge: it fixes the accountant
 
     @property
     def spent(self) -> Cost:
@@ -87,6 +96,15 @@ class Statement:
     def accountant(self) -> Accountant:
         """By whom the sum is read: the limit says, and without one Gaussian noise is told apart."""
         return Accountant.GAUSSIAN if self.limit is None else self.limit.accountant
+
+    @property
+    def stays_gaussian(self) -> bool:
+        """Whether its limits count Gaussian noise alone for good: the first charge was made under
+        such a limit, and no other noise was added by hand, which that limit never held.
+        """
+        by = None if self.first_limit is None else self.first_limit.accountant
+        other = self.spent.least_variance is None and not self.spent.is_nothing
+        return by is Accountant.GAUSSIAN and not other
 
     def epsilon_at(self, delta: Fraction) -> Fraction | None:
         """What was spent in all."""
@@ -128,8 +146,12 @@ def check_grant(state: Statement, cost: Cost, neighbours: Neighbours) -> None:
         )
     if state.limit is None or (state.spent + cost).keeps(state.limit):
         return
-    if state.limit.accountant is Accountant.GAUSSIAN and cost.in_rho(state.limit) is None:
-        raise BudgetRefused(ALONE.format(describe_budget(state.limit)))
+    if state.limit.accountant is Accountant.GAUSSIAN:  # less would not be granted either
+        if not state.spent.is_nothing and state.spent.least_variance is None:
+            raise BudgetRefused(MIXED.format(describe_budget(state.limit)))
+        if cost.least_variance is None:
+            or_by_rho = "" if state.stays_gaussian else OR_BY_RHO
+            raise BudgetRefused(ALONE.format(describe_budget(state.limit), or_by_rho))
     raise BudgetRefused(
         f"The dataset's limit of {describe_budget(state.limit)} does not allow this charge;"
         f" nothing was charged. {_at(state.limit)} it costs {describe_cost(cost, state.limit)},"
@@ -252,21 +274,18 @@ class FileLedger:
 
     def set_limit(self, budget: Budget, files: Sequence[FileId] = ()) -> Statement:
         """Set the most that may ever be spent; the change itself is on record."""
+        # what says no more than an older ledger is not written
+        body = {
+            f.name: str(value)
+            for f in fields(budget)
+            if (value := getattr(budget, f.name)) != f.default
+        }
+        limit = _limit(body)  # what is checked is what will be read
+        if limit != budget:
+            raise ParameterError(NO_LIMIT)
         learn_beside(self.path)
         with locked([self.path], create=True) as (chain,):
-            state = statement(chain)
-            if not state.spent.keeps(budget):
-                raise ParameterError(
-                    f"The limit {describe_budget(budget)} is below what is already spent"
-                    f" ({describe_cost(state.spent, budget)})."
-                )
-            _check_accountant(state, budget)
-            # what says no more than an older ledger is not written
-            body = {
-                f.name: str(value)
-                for f in fields(budget)
-                if (value := getattr(budget, f.name)) != f.default
-            }
+            _check_limit(statement(chain), limit)
             chain.append("limit", body | _new_files(chain, files))
         return self.read()
 
@@ -281,17 +300,25 @@ class FileLedger:
             return statement(chain)
 
 
-def _check_accountant(state: Statement, budget: Budget) -> None:
-    """Raise for a change of accountant after releases, unless both stay within the rho of the one
-    by rho on whatever path: then that one is a filter for all (proofs/gaussian, A7).
+def _check_limit(state: Statement, limit: Budget) -> None:
+    """Raise for a limit that chooses its accountant after the first charge (proofs/gaussian, A7), or
+    is below what is spent.
     """
-    if state.limit is None or not state.charges or state.limit.accountant is budget.accountant:
-        return
-    rho = {one.accountant: one.rho for one in (state.limit, budget)}
-    if rho[Accountant.RHO] < rho[Accountant.GAUSSIAN]:
-        names = describe_budget(budget), describe_budget(state.limit)
-        sizes = float(rho[Accountant.RHO]), float(rho[Accountant.GAUSSIAN])
-        raise ParameterError(CHANGED.format(*names, *sizes))
+    named, first = describe_budget(limit), state.first_limit
+    if limit.accountant is Accountant.RHO and state.stays_gaussian and first is not None:
+        raise ParameterError(CHOSEN.format(describe_budget(first), named, "gaussian"))
+    if limit.accountant is Accountant.GAUSSIAN and state.charges:
+        if first is None:
+            raise ParameterError(CHOSEN.format("no limit", named, "rho"))
+        # within the rho of the first limit, that one is a filter for all
+        if first.accountant is Accountant.RHO and limit.rho > first.rho:
+            most = (
+                f"rho, or with a rho of {float(first.rho):.6g} at most (now {float(limit.rho):.6g})"
+            )
+            raise ParameterError(CHOSEN.format(describe_budget(first), named, most))
+    if not state.spent.keeps(limit):
+        spent = describe_cost(state.spent, limit)
+        raise ParameterError(f"The limit {named} is below what is already spent ({spent}).")
 
 
 def check_charge(
@@ -363,7 +390,7 @@ def _files(records: Iterable[Record]) -> tuple[FileId, ...]:
 def statement(chain: Chain) -> Statement:
     """What an open ledger says; raises LedgerDamaged for a record that makes no sense."""
     neighbours: Neighbours | None = None
-    limit, charges = None, []
+    limit, first_limit, charges = None, None, list[Charge]()
     notes: list[str] = []
     ends: dict[int | None, str] = {}  # how what a charge was for ended
     try:
@@ -373,6 +400,7 @@ def statement(chain: Chain) -> Statement:
                 if neighbours not in (None, Neighbours(body["neighbours"])):
                     raise ValueError("two relations")
                 neighbours = Neighbours(body["neighbours"])
+                first_limit = first_limit if charges else limit
                 events = tuple(ev.from_dict(e) for e in body["events"])
                 ended = None if body.get("ended") is None else _text(body["ended"])
                 charges.append(
@@ -392,7 +420,8 @@ def statement(chain: Chain) -> Statement:
         final = tuple(
             replace(charge, ended=ends.get(charge.number, charge.ended)) for charge in charges
         )
-        state = Statement(neighbours, limit, final, tuple(notes), _files(chain.records))
+        files = _files(chain.records)
+        state = Statement(neighbours, limit, final, tuple(notes), files, first_limit)
         if _is_absurd(state.spent):  # every event has a known cost
             raise ValueError("more than anybody spends")
     except (KeyError, TypeError, ValueError, ArithmeticError):
@@ -407,7 +436,6 @@ def _limit(body: Record) -> Budget:
         epsilon=body["epsilon"],
         delta=body["delta"],
         accountant=body.get("accountant", Accountant.RHO),
-        spread=int(body.get("spread", 1)),
     )
 
 
