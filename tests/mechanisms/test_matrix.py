@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.optimize import minimize
 
@@ -33,7 +34,7 @@ from understudy.game.fitting.reconstruction import (
 )
 from understudy.game.players.from_residuals import as_measurement
 from understudy.game.players.rows import RowPlayer
-from understudy.mechanisms.matrix import Matrix, fitted_to, tables_for
+from understudy.mechanisms.matrix import Matrix, fitted_to, ranges_for, tables_for
 from understudy.privacy import Measurement, ReleaseTotal, Residual, Residuals
 from understudy.privacy.accounting import events
 from understudy.privacy.accounting.accountant import total_cost
@@ -409,3 +410,61 @@ def test_a_wide_release_uses_wide_noise() -> None:
     assert total_cost(map(events.from_dict, made.manifest["events"])).rho <= Fraction(
         made.manifest["budget"]["rho"]
     )
+
+
+RANGED = us.Schema.from_dict(
+    {
+        "fields": [
+            {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 59}},
+            {"name": "pay", "type": "integer", "constraints": {"minimum": 0, "maximum": 20}},
+            {"name": "sex", "type": "string", "constraints": {"enum": ["f", "m"]}},
+        ]
+    }
+)
+RANGED_ROWS = {
+    "age": np.random.default_rng(0).integers(0, 60, 3000),
+    "pay": np.random.default_rng(1).integers(0, 21, 3000),
+    "sex": np.random.default_rng(2).choice(["f", "m"], 3000),
+}
+
+
+@pytest.mark.parametrize("relation", list(Neighbours))
+@pytest.mark.parametrize("objective", ["total", "largest"])
+@pytest.mark.parametrize("asked", ["prefixes:age", "prefixes:age,pay+2-way", "prefixes:age,pay"])
+def test_ranges_are_released_within_their_error_bars_and_the_bundle_verifies(
+    asked: str, objective: Any, relation: Neighbours, tmp_path: Path
+) -> None:
+    work = us.Workload.parse(asked, RANGED)
+    made = us.release(
+        pa.table(RANGED_ROWS), schema=RANGED, workload=work, epsilon=2, delta=1e-6, neighbours=relation,
+        mechanism=Matrix(objective=objective), ledger=tmp_path / "ledger.jsonl",
+    )  # fmt: skip
+    made.save(tmp_path / "bundle")
+    assert not unsound(tmp_path / "bundle")
+    ranges = next(i for i, batch in enumerate(work) if batch.as_boxes() is not None)
+    codes = RANGED.encode(pa.table(RANGED_ROWS))
+    true = list(work)[ranges].counts(CodedRows(codes, RANGED.shape)).dense() / len(codes)
+    off = np.abs(made.answers()[ranges] - true).max() * len(codes)
+    assert off < 5 * sigma_of_ranges(work, relation, objective) + 30
+
+
+def sigma_of_ranges(work: us.Workload, relation: Neighbours, objective: Any) -> float:
+    mechanism = Matrix(objective=objective)
+    brief = us.mechanisms.base.Brief(schema=RANGED, workload=work, neighbours=relation)
+    means = us.mechanisms.base.Means(
+        budget=us.Budget(rho=Fraction(1, 20), epsilon=Fraction(2), delta=Fraction(1, 10**6)),
+        rho=Fraction(1, 20),
+        rows=3000,
+        rows_sigma=TOTAL[relation],
+    )
+    decision = mechanism.decide(brief, means)
+    assert decision.cost.rho == Fraction(1, 20)
+    return float(decision.numbers["range_sigma"])  # type: ignore[arg-type]
+
+
+def test_only_ranges_are_measured_in_bins() -> None:
+    """Without ranges the plan is the one for marginals alone."""
+    assert ranges_for(us.marginals(RANGED, 2)) == []
+    work = us.Workload.parse("prefixes:age", RANGED)
+    assert [batch.columns for batch in tables_for(work)] == [(1,), (2,)]
+    assert [boxes.positions for boxes in ranges_for(work)] == [(0,)]

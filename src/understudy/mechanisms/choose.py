@@ -6,17 +6,24 @@ from understudy.game.players.rows import MOST_COLUMNS
 from understudy.mechanisms.arp import Arp
 from understudy.mechanisms.base import Brief, Mechanism
 from understudy.mechanisms.independent import Independent
+from understudy.mechanisms.matrix import Matrix
 from understudy.mechanisms.papers.dualquery import DualQuery
 
 # what ``choose`` does, for those who read it in a list of mechanisms
 RULE = (
-    "independent where only single columns are asked about; dualquery for tables of more than"
-    f" {MOST_COLUMNS:,} columns; arp for all others"
+    "matrix where only ranges are asked about; independent where only single columns are;"
+    f" dualquery for tables of more than {MOST_COLUMNS:,} columns; arp for all others"
 )
 
 
 def choose(brief: Brief) -> tuple[Mechanism, str]:
     """(a mechanism, why): depends on the schema and the workload, never on rows."""
+    if all(batch.as_boxes() is not None for batch in brief.workload) and Matrix().serves(brief):
+        return (
+            Matrix(),
+            "the workload asks about ranges only, and it measures their columns in bins of every"
+            " width (docs/choosing.md)",
+        )
     if all(len(batch.columns) < 2 for batch in brief.workload):
         return (
             Independent(),

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -75,6 +75,14 @@ class Grid:
             tuple(self.shape[axis] for axis in axes),
             tuple(self.bins[axis] for axis in axes),
         )
+
+
+class Boxes(NamedTuple):
+    """Ranges of codes of some columns, from ``low`` up to ``high``: boxes x columns."""
+
+    positions: tuple[int, ...]
+    low: np.ndarray
+    high: np.ndarray
 
 
 class QueryClass(ABC):
@@ -152,6 +160,10 @@ class QueryClass(ABC):
         """
         table = self.as_table()
         return None if table is None else table.as_grid()
+
+    def as_boxes(self) -> Boxes | None:
+        """The same queries as boxes of neighbouring codes; None when they are none."""
+        return None
 
     def query(self, index: int) -> Query | None:
         """One query by itself; None when the class cannot be taken apart."""

@@ -28,7 +28,7 @@ import numpy as np
 
 from understudy.counting.tally import DENSE_CELLS, Counts, Verbs
 from understudy.errors import WorkloadError, shown
-from understudy.queries.base import Asked, Neighbours, QueryClass
+from understudy.queries.base import Asked, Boxes, Neighbours, QueryClass
 from understudy.queries.literals import Literal, Query, at_least
 from understudy.queries.relaxed import BLOCK_FLOATS, Chances
 from understudy.queries.symmetric import Symmetric
@@ -191,6 +191,9 @@ class Ranges(QueryClass):
         return int(change.max())
 
     # ------------------------------------------------------------------ what else they can do
+
+    def as_boxes(self) -> Boxes:
+        return Boxes(self.positions, *self._ends)
 
     def around(self, index: int) -> Ranges:
         return Ranges(self.positions, (self.boxes[index],))

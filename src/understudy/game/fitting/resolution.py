@@ -41,9 +41,11 @@ class Resolution:
     columns: Sequence[np.ndarray]
     n: int
 
-    def table(self, whole: Marginal, cells: float) -> Marginal | BinnedMarginal:
+    def table(self, whole: Marginal, cells: float, calm: float = 0.0) -> Marginal | BinnedMarginal:
         """The table of some columns in about so many cells: only ordered columns are merged, and
         one of few values leaves its share to the others.
+
+        Where noise is small (``calm`` up to 1), what all of them leave goes to rare values.
         """
         ordered = [self.schema.columns[p].ordered for p in whole.positions]
         needs = [
@@ -51,6 +53,10 @@ class Resolution:
             for p, size, is_ordered in zip(whole.positions, whole.shape, ordered, strict=True)
         ]
         counts = shared(cells, needs)
+        left = max(cells / math.prod(counts), 1.0) ** calm
+        rare = [size / count for size, count in zip(whole.shape, counts, strict=True)]
+        more = shared(left, rare)
+        counts = [count * times for count, times in zip(counts, more, strict=True)]
         bins = [
             bins_of(self.columns[p], self.schema.columns[p].values, on_ladder(count))
             if is_ordered
@@ -62,16 +68,20 @@ class Resolution:
         return BinnedMarginal(whole.positions, whole.shape, tuple(bins))
 
     def dependent_table(
-        self, whole: Marginal, cells: float, shares: Callable[[QueryClass], np.ndarray]
+        self,
+        whole: Marginal,
+        cells: float,
+        shares: Callable[[QueryClass], np.ndarray],
+        calm: float = 0.0,
     ) -> Marginal | BinnedMarginal:
         """The table of two columns in about so many cells that rows are in, by a model's shares.
 
         Rows of dependent columns crowd into few cells of a table: exp(mutual information) times
         fewer than if the columns were independent. So it may have as many times more.
         """
-        table, finer = self.table(whole, cells), 2.0
+        table, finer = self.table(whole, cells, calm), 2.0
         while cells * finer <= whole.size:
-            candidate = self.table(whole, cells * finer)
+            candidate = self.table(whole, cells * finer, calm)
             if information(shares(candidate).reshape(candidate.shape)) < math.log(finer):
                 break
             table, finer = candidate, 2 * finer

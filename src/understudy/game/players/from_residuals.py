@@ -1,5 +1,5 @@
-"""Players of the matrix mechanism: one measures residuals, the other hands the tables they add up
-to on to any data player.
+"""Players of the matrix mechanism: one measures residuals, others hand the tables that residuals
+and halvings add up to on to any data player.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from understudy.game.fitting.halving import HalvingPlan, from_halvings
 from understudy.game.fitting.reconstruction import Estimate, Plan, reconstruct
 from understudy.game.loop import DataPlayer, Finding, Model
 from understudy.privacy import Measurement, Meter, Residual, Residuals
@@ -42,10 +43,35 @@ class FromResiduals:
 
     def learn(self, findings: Sequence[Finding]) -> None:
         residuals = [finding for finding in findings if isinstance(finding, Residual)]
+        others = [finding for finding in findings if not isinstance(finding, Residual)]
         estimates = reconstruct(
             residuals, self._tables, total=self._rows, total_sigma=float(self._rows_sigma)
         )
-        self._inside.learn([as_measurement(estimate) for estimate in estimates])
+        self._inside.learn([*others, *map(as_measurement, estimates)])
+
+    def result(self) -> Model:
+        return self._inside.result()
+
+
+class FromHalvings:
+    """Turns noisy tables in bins of every depth into tables that agree, for the data player inside."""
+
+    def __init__(
+        self, inside: DataPlayer, plan: HalvingPlan, *, rows: int, rows_sigma: Fraction
+    ) -> None:
+        self._inside, self._plan = inside, plan
+        self._rows, self._rows_sigma = rows, rows_sigma
+
+    def propose(self) -> Model:
+        return self._inside.propose()
+
+    def learn(self, findings: Sequence[Finding]) -> None:
+        measured = [finding for finding in findings if isinstance(finding, Measurement)]
+        others = [finding for finding in findings if not isinstance(finding, Measurement)]
+        tables = from_halvings(
+            self._plan, measured, total=self._rows, total_sigma=float(self._rows_sigma)
+        )
+        self._inside.learn([*tables, *others])
 
     def result(self) -> Model:
         return self._inside.result()
