@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.game.fitting.histogram import smoothed, to_distribution
+from understudy.game.fitting.histogram import between_tails, smoothed, to_distribution
 
 PEOPLE = 50_000
 
@@ -93,3 +93,46 @@ def test_any_noisy_column_becomes_a_distribution(
     share = to_distribution(np.asarray(noisy), people, sigma)
     assert share.min() >= 0
     assert share.sum() == pytest.approx(1)
+
+
+def _tailed() -> np.ndarray:
+    """Half of the values are a tail that nobody has."""
+    return np.concatenate([_hill(60), np.zeros(60)])
+
+
+def test_an_empty_tail_adds_less_to_the_standard_deviation() -> None:
+    rng, truth = np.random.default_rng(7), _tailed()
+    places, spreads = np.arange(len(truth)), {}
+    for ordered in (0, len(truth)):
+        shares = [
+            to_distribution(truth + rng.normal(0, 80, len(truth)), PEOPLE, 80, ordered)
+            for _ in range(20)
+        ]
+        spreads[ordered] = np.mean([np.sqrt(s @ places**2 - (s @ places) ** 2) for s in shares])
+    p = truth / truth.sum()
+    spread = np.sqrt(p @ places**2 - (p @ places) ** 2)
+    excess = {ordered: some / spread - 1 for ordered, some in spreads.items()}
+    assert -0.02 < excess[len(truth)] < 0.9 * excess[0]
+
+
+def test_a_tail_that_stands_out_only_together_is_kept() -> None:
+    truth = _tailed()
+    truth[80:112] = 60.0  # each below its noise of 80, all of them far above
+    rng = np.random.default_rng(8)
+    last = [
+        np.flatnonzero(between_tails(truth + rng.normal(0, 80, 120), 80))[-1] for _ in range(20)
+    ]
+    assert min(last) >= 100
+
+
+def test_values_without_an_order_have_no_tails() -> None:
+    noisy = np.concatenate([_hill(20), np.full(40, 30.0)])  # each below its noise of 80
+    assert (to_distribution(noisy, noisy.sum(), 80)[-10:] > 0).all()
+    # OTHER and MISSING come after the values in order, and have no neighbours
+    cut = to_distribution(np.append(noisy[:40] - 60, 30.0), noisy.sum(), 80, ordered=40)
+    assert cut[-1] > 0 and (cut[30:40] == 0).all()
+
+
+def test_where_nothing_stands_out_nothing_is_cut() -> None:
+    assert between_tails(np.full(10, -50.0), 80).all()
+    assert between_tails(np.zeros(10), 0.0).all()  # no noise, nothing to tell apart

@@ -20,8 +20,9 @@ from understudy.game.fitting.resolution import (
     on_ladder,
     shared,
 )
-from understudy.game.players.resolving import rank_weights
+from understudy.game.players.resolving import COARSE, between, calmness, rank_weights
 from understudy.privacy import Measurement
+from understudy.queries.base import Neighbours
 from understudy.queries.binned import BinnedMarginal
 from understudy.queries.marginal import Marginal
 
@@ -159,3 +160,37 @@ def test_dependent_columns_get_finer_bins_and_independent_ones_do_not() -> None:
 def test_information_is_none_of_independent_columns_and_all_of_equal_ones() -> None:
     assert information(np.outer([0.2, 0.8], [0.5, 0.3, 0.2])) == pytest.approx(0, abs=1e-12)
     assert information(np.eye(4) / 4) == pytest.approx(math.log(4))
+
+
+def test_small_noise_moves_the_budget_from_noisy_to_calm() -> None:
+    assert calmness(0.01) == calmness(0.0018) == 0 and calmness(0.0001) == calmness(0.0) == 1
+    assert 0 < calmness(0.001) < calmness(0.0006) < 1
+    assert (between(COARSE, Fraction(0)), between(COARSE, Fraction(1))) == COARSE
+    assert COARSE[0] < between(COARSE, calmness(0.001)) < COARSE[1]
+
+
+def test_rare_values_get_bins_where_noise_is_small() -> None:
+    """Nine rows of ten have one value; without noise, the others are worth telling apart."""
+    shares = np.array([0.9] + [0.1 / 59] * 59)
+    resolution = Resolution(SCHEMA, [shares, np.full(40, 1 / 40), np.full(5, 0.2)], 50_000)
+    sizes = [resolution.table(Marginal((0, 2), (60, 5)), 200, calm).size for calm in (0.0, 1.0)]
+    assert sizes[0] < 100 <= sizes[1] <= 300
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_pairs_of_two_ordered_columns_get_twice_as_much(neighbours: Neighbours) -> None:
+    schema = us.Schema.from_domain({"a": 50, "b": 40, "c": 30}, ordered=["a", "b"])
+    codes = np.random.default_rng(3).integers(0, (50, 40, 30), (20_000, 3))
+    release = us.release(
+        codes,
+        schema=schema,
+        epsilon=1,
+        delta="1e-9",
+        workload="2-way",
+        mechanism="arp",
+        neighbours=str(neighbours),
+    )
+    pairs = [m for m in release.measurements if len(m.batch.positions) == 2][:3]
+    sigmas = {m.batch.positions: float(m.sigma) for m in pairs}
+    assert sigmas[0, 2] == sigmas[1, 2]
+    assert sigmas[0, 2] ** 2 / sigmas[0, 1] ** 2 == pytest.approx(2, rel=0.02)

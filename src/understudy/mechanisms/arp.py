@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,16 @@ from understudy.errors import NotSupported, ParameterError
 from understudy.game.fitting.evidence import with_sums
 from understudy.game.loop import Played, QueryPlayer, play
 from understudy.game.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
-from understudy.game.players.resolving import InBins, Strongest, WorstInBins
-from understudy.game.players.rows import HEAT, ROWS, RowPlayer, check_width, refits, seconds_a_row
+from understudy.game.players.resolving import REPAIRS, WorstInBins, resolving
+from understudy.game.players.rows import (
+    HEAT,
+    LAST_SWEEPS,
+    ROWS,
+    RowPlayer,
+    check_width,
+    refits,
+    seconds_a_row,
+)
 from understudy.mechanisms.base import (
     Brief,
     Decision,
@@ -35,6 +43,7 @@ from understudy.mechanisms.base import (
     check_whole,
     cost_of_measuring,
 )
+from understudy.mechanisms.matrix import Matrix
 from understudy.privacy import Meter
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
@@ -42,6 +51,9 @@ from understudy.queries.symmetric import Symmetric, apart
 from understudy.runtime.watching import Watcher
 
 ROUNDS = 30  # 20 to 45 do about as well (docs/arp-constants.md)
+# ... while they leave so much noise, as a share of the rows. Beyond it pairs cost more than they
+# bring: fewer rounds, down to so many, and down to so much of what they would get
+NOISE_A_ROUND, FEWEST_ROUNDS, LEAST_FOR_PAIRS = 0.03, 5, 0.45
 # heat holds strong dependences back by a share of the noise; where noise is small there is room for
 # more
 HOTTEST = 0.8
@@ -50,36 +62,40 @@ HELD_BACK = (0.00075, 0.0012)
 # sigmas: in rounds, a table was picked because some cell of it is far off; not when there are pairs
 # only
 SOONER = 1.2
-PAIRS_HEAT = 0.25  # when all pairs that matter are measured, little is left open
+# when all pairs that matter are measured, little is left open; with little noise there is room
+PAIRS_HEAT, PAIRS_HELD_BACK = 0.25, 0.0001
 SMALL_NOISE = 0.008  # one-shot while the noise of a cell is below this share of the rows
 # ... or while a cell of average size is not drowned: tables of few cells (binary columns) are read
 # together, and their noises average out
 DROWNED = 1.0
-# ... or while rounds, which pay for each choice, would leave hardly less noise on each table
-WORTH_ROUNDS = 1.1
-# Pairs at several resolutions (docs/arp-constants.md, "Several resolutions"): what the single
-# columns leave goes to all pairs in bins, to the strongest in finer ones, and the rest to repair
-RESOLVING = (Fraction(30, 100), Fraction(47, 100))
-# rows of an average cell, in noises
-SIGMAS_A_BIN, SIGMAS_A_FINER_BIN, SIGMAS_IN_ROUNDS = 18.0, 10.0, 8.0
-FINER, FEWEST_FINER = 0.5, 3  # of all pairs, measured again; at least so many
-# pairs chosen for their worst cell, which bins may have cut through, measured whole: so often, so
-# many each time, and where there are many pairs one of so many
-REPAIRS, REPAIRED, PAIRS_A_REPAIR = 2, 3, 120
+# ... or while rounds, which pay for each choice, would leave hardly less noise on each table, unless
+# cells are drowned by so much: rounds may then choose narrower tables
+WORTH_ROUNDS, DEEP = 1.1, 250.0
+SIGMAS_IN_ROUNDS = 8.0  # rows of an average cell of a candidate in bins, in noises
 # heat in bins grows with the columns up to so many: fewer leave less open, and heat would only hold
 # back what they have to do with each other
 COLUMNS_OF_FULL_HEAT = 14
 # kept while playing: with several passes, as many as elsewhere would take twice the time
 ROWS_IN_BINS = 12_000
 FEW_VALUES = 8  # a column of so many values is measured as it is
+# Pairs of columns with at most so many values are measured as residuals, which have fewer cells,
+# while noise is at most so much of a cell of average size (docs/arp-constants.md)
+FEW_FOR_RESIDUALS, CLEAR = 12, 0.5
 # a wider marginal is mostly noise; its sub-marginals are candidates instead
 CANDIDATE_CELLS = 20_000
 ALL_CELLS = 50_000_000  # of all candidates
 AT_ONCE_CELLS = 10_000_000  # of everything measured at once: rows are fitted to each of them
+# A pair is known from the tables above it by their sums. Heat holds a dependence back by the square
+# of the noise of these, in noises of one cell: beyond so many, the pair is measured by itself, too
+LOST = 4.0
+# what a table of the workload gets, in shares of such a pair: with 1, the others had too much noise
+# on ADULT, and with 4, the pair itself
+SHARES_OF_OWN = 2
 MOST_TABLES = 200_000  # different sets of columns in the workload
 MOST_BELOW = 20_000_000  # sub-marginals of all these
 # rounds go on from each other's rows; at once, two were worse than three
 SWEEPS_IN_ROUNDS, SWEEPS_AT_ONCE = 2, 3
+LAST_SWEEPS_IN_BINS = 2  # of released rows; three were no better
 CLOSURE = 3  # candidates have at most so many columns
 # for the single columns, which everything else is built on
 FIRST_ADAPTIVE, FIRST_AT_ONCE = Fraction(35, 100), Fraction(12, 100)
@@ -98,16 +114,20 @@ class Arp(Mechanism):
             public rule: at once while that leaves little noise.
         bins: measure pairs in coarse bins of ordered columns first, the strongest of them again,
             finer, and whole those that are most wrong then; ``None`` for a public rule: when pairs
-            are measured at once and some column is ordered.
-        rounds: how often to select and measure, when adaptive.
-        first: share of the budget for the 1-way marginals; ``None`` for 35% when adaptive, else
-            12%.
+            of ordered columns have cells below their noise.
+        residuals: measure the residuals of marginals, as ``matrix`` does, which leaves ``first``
+            without a meaning; ``None`` for a public rule: for pairs of few values and little noise.
+        rounds: how often to select and measure, when adaptive; ``None`` for a public rule: 30, fewer
+            for few rows.
+        first: share of the budget for the 1-way marginals; ``None`` for 35% when adaptive, more for
+            few rows, else 12%.
         selecting: share of each round for the selection, when adaptive.
     """
 
     adaptive: bool | None = None
     bins: bool | None = None
-    rounds: int = ROUNDS
+    residuals: bool | None = None
+    rounds: int | None = None
     first: Fraction | None = None
     selecting: Fraction = Fraction(35, 100)
 
@@ -126,11 +146,18 @@ class Arp(Mechanism):
             first=Fraction(1, 2) if self.first is None else self.first,
             selecting=self.selecting,
         )
-        check_whole(self.name, rounds=(self.rounds, 1, 10_000))
+        check_whole(self.name, rounds=(ROUNDS if self.rounds is None else self.rounds, 1, 10_000))
         if self.adaptive not in (None, True, False):
             raise ParameterError("arp needs adaptive to be true or false.")
         if self.bins not in (None, True, False):
             raise ParameterError("arp needs bins to be true or false.")
+        if self.residuals not in (None, True, False):
+            raise ParameterError("arp needs residuals to be true or false.")
+        if self.residuals and (self.adaptive or self.bins):
+            raise ParameterError(
+                "arp measures residuals all at once and whole; leave out adaptive and bins, or"
+                " residuals."
+            )
         check_width(self.name, brief.schema)
         widths = [len(columns) for batch in brief.workload for columns in batch.column_sets()]
         if len(widths) > MOST_TABLES or sum(map(_below, widths)) > MOST_BELOW:
@@ -143,16 +170,23 @@ class Arp(Mechanism):
     def decide(self, brief: Brief, means: Means) -> Decision:
         tables, rho = Tables.of(brief), means.rho
         adaptive = self.is_adaptive(tables, rho, means.rows)
-        sigma = self._sigma(tables, rho, adaptive)
-        share = self._first(adaptive) if tables.beyond_columns else Fraction(1)
-        binned = self._in_bins(brief, tables)
-        rounds = self.rounds if adaptive else REPAIRS if binned else 1
+        pace = self._pace(tables, rho, means.rows, adaptive)
+        sigma = self._sigma(tables, rho, pace)
+        share = pace.first if tables.beyond_columns else Fraction(1)
+        binned = self._in_bins(brief, tables, sigma, means.rows)
+        beside = adaptive or binned
+        if (self.residuals or not beside) and self._in_residuals(brief, tables, sigma, means.rows):
+            return self._residuals(brief, means, pace.first)
+        lost = [] if adaptive else tables.lost
+        sigma *= math.sqrt(1 + len(lost) / (SHARES_OF_OWN * max(len(tables.own), 1)))
+        rounds = pace.rounds or (REPAIRS if binned else 1)
         how = (
             f"{rounds} rounds of select and measure"
             if adaptive
             else f"{len(tables.own)} marginals in bins, then the strongest finer"
             if binned
             else f"{len(tables.own)} marginals measured at once"
+            + (f", and {len(lost)} pairs below them" if lost else "")
         )
         plan = _Plan(
             tables=tables,
@@ -160,10 +194,15 @@ class Arp(Mechanism):
             binned=binned,
             shares=Shares.of(rho, share, tables, bool(tables.own or tables.candidates)),
             rounds=rounds,
+            sigma=sigma,
             heat=self._heat(tables, sigma, adaptive, means.rows)
             * (1.0 if adaptive or not binned else _share_of_heat(len(brief.schema))),
         )
-        at_once = not binned and not self.is_adaptive(tables, rho, fewest_rows(brief, means))
+        # decided for the fewest rows, which more rows only confirm
+        fewest = fewest_rows(brief, means)
+        at_once = not (
+            self._in_bins(brief, tables, sigma, fewest) or self.is_adaptive(tables, rho, fewest)
+        )
         return Decision.of(
             self,
             brief,
@@ -175,24 +214,27 @@ class Arp(Mechanism):
             numbers={
                 "adaptive": adaptive,
                 "bins": binned,
+                "residuals": False,
                 "rounds": rounds,
                 "first": share if self.first is None or share == 1 else self.first,
-                "tables": len(tables.candidates if adaptive else tables.own),
+                "tables": len(tables.candidates) if adaptive else len(tables.own) + len(lost),
                 "sigma": sigma,
                 "heat": plan.heat,
             },
             plan=plan,
-            outlook=self._outlook(brief, tables, sigma, adaptive, means.rows),
+            outlook=self._outlook(brief, tables, sigma, pace.rounds, means.rows),
         )
 
     def play(
         self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
         schema, plan = decision.brief.schema, decision.plan
+        if isinstance(plan, Decision):  # of matrix, whose play it then is
+            return Matrix().play(plan, meter, rng, watcher)
         tables, shares, adaptive = plan.tables, plan.shares, plan.adaptive
+        *before, (batches, rho, weights) = _steps(tables, shares)
         steps: list[QueryPlayer] = [
-            MeasureAll(meter, batches, rho=rho, weights=weights)
-            for batches, rho, weights in _steps(tables, shares)[:-1]
+            MeasureAll(meter, first, rho=share, weights=some) for first, share, some in before
         ]
         if adaptive:
             each, selecting = shares.rest / plan.rounds, Fraction(self.selecting)
@@ -210,15 +252,24 @@ class Arp(Mechanism):
                 else WorstMarginal(meter, tables.candidates, select=select, measure=measure)
             )
         elif plan.binned:
-            steps.extend(self._resolving(meter, decision))
+            steps += resolving(
+                meter,
+                schema,
+                tables.own,
+                rho=shares.rest,
+                noise=plan.sigma / decision.means.rows,
+                selecting=Fraction(self.selecting),
+            )
         else:
-            steps.append(MeasureAll(meter, tables.own, rho=shares.rest))
+            steps.append(MeasureAll(meter, batches, rho=rho, weights=weights))
+        in_bins = plan.binned and not adaptive
         data = RowPlayer(
             schema,
             n=decision.means.rows,
             rng=rng,
-            rows=ROWS_IN_BINS if plan.binned and not adaptive else ROWS,
+            rows=ROWS_IN_BINS if in_bins else ROWS,
             sweeps=SWEEPS_IN_ROUNDS if adaptive or plan.binned else SWEEPS_AT_ONCE,
+            last_sweeps=LAST_SWEEPS_IN_BINS if in_bins else LAST_SWEEPS,
             heat=plan.heat,
             sooner=SOONER if adaptive and not tables.pairs_only else 0.0,
             watcher=watcher,
@@ -226,41 +277,55 @@ class Arp(Mechanism):
         rounds = len(steps) - 1 + plan.rounds
         return play(data, InTurn(*steps), rounds=rounds, watcher=watcher, schema=schema)
 
-    def _resolving(self, meter: Meter, decision: Decision) -> list[QueryPlayer]:
-        """MEASURE in bins, then the strongest in finer ones, then whole what is most wrong."""
-        schema, tables = decision.brief.schema, decision.plan.tables.own
-        rest, (coarse, finer) = decision.plan.shares.rest, RESOLVING
-        repair = rest * (1 - coarse - finer) / REPAIRS
-        selecting = Fraction(self.selecting)
-        count = min(len(tables), max(FEWEST_FINER, math.ceil(FINER * len(tables))))
-        first = InBins(meter, schema, tables, rho=rest * coarse, sigmas=SIGMAS_A_BIN)
-        return [
-            first,
-            Strongest(
-                meter, schema, first, count=count, rho=rest * finer, sigmas=SIGMAS_A_FINER_BIN
-            ),
-            WorstMarginal(
-                meter,
-                tables,
-                select=repair * selecting,
-                measure=repair * (1 - selecting),
-                draws=min(max(REPAIRED, len(tables) // PAIRS_A_REPAIR), (len(tables) + 1) // 2),
-            ),
-        ]
-
-    def _in_bins(self, brief: Brief, tables: Tables) -> bool:
-        """The public rule: where a pair has an ordered column of many values."""
+    def _in_bins(self, brief: Brief, tables: Tables, sigma: float, rows: int) -> bool:
+        """The public rule: where a pair has an ordered column of many values, and cells of average
+        size below their noise.
+        """
         possible = tables.pairs_only and bool(tables.own)
         wide = any(
             column.ordered and column.values > FEW_VALUES
             for table in tables.own
+            if table.size * sigma > DROWNED * rows
             for column in (brief.schema.columns[p] for p in table.positions)
         )
         return possible and (wide if self.bins is None else bool(self.bins))
 
+    def _in_residuals(self, brief: Brief, tables: Tables, sigma: float, rows: int) -> bool:
+        """The public rule: where pairs have few values and little noise, and n is public."""
+        marginals = all(batch.as_table() is not None for batch in brief.workload)
+        possible = bool(tables.own) and marginals and Matrix().serves(brief)
+        if self.residuals is not None:
+            return self.residuals and possible
+        largest = max((size for table in tables.own for size in table.shape), default=0)
+        by_rule = self.adaptive is None and self.bins is None and self.first is None
+        pairs = tables.pairs_only and brief.neighbours is Neighbours.REPLACE_ONE
+        return (
+            by_rule
+            and pairs
+            and possible
+            and 1 < largest <= FEW_FOR_RESIDUALS
+            and _median_size(tables) * sigma <= CLEAR * rows
+        )
+
+    def _residuals(self, brief: Brief, means: Means, first: Fraction) -> Decision:
+        """As ``matrix`` does it."""
+        inner = Matrix().decide(brief, means)
+        ours = {"adaptive": False, "bins": False, "residuals": True, "rounds": 1, "first": first}
+        return Decision.of(
+            self,
+            brief,
+            means,
+            cost=inner.cost,
+            how=inner.how,
+            numbers={**inner.numbers, **ours},
+            plan=inner,
+            outlook=inner.outlook,
+        )
+
     def is_adaptive(self, tables: Tables, rho: Fraction, rows: int) -> bool:
         """The public rule: at once while that leaves little noise on each cell, or on a cell of
-        typical size, or hardly more noise than rounds would leave; else only what is most wrong.
+        typical size, or hardly more noise than rounds would leave on cells that are not far below
+        it; else only what is most wrong.
         """
         if self.adaptive is not None or not tables.candidates:
             return bool(self.adaptive) and bool(tables.candidates)
@@ -268,54 +333,80 @@ class Arp(Mechanism):
             # with no table small enough to be measured at once, only their sub-marginals are left
             # to spend on
             return True
-        at_once, in_rounds = (self._sigma(tables, rho, way) for way in (False, True))
-        cells = sorted(batch.size for batch in tables.own)[len(tables.own) // 2]
+        once, rounds = (self._pace(tables, rho, rows, way) for way in (False, True))
+        at_once = self._sigma(tables, rho, once)
+        cells = _median_size(tables)
         noisy = at_once > SMALL_NOISE * rows and at_once * cells > DROWNED * rows
-        return noisy and at_once > WORTH_ROUNDS * in_rounds
+        # for few rows, a round less leaves more to the single columns, too
+        few = self.rounds is None and rounds.rounds < min(ROUNDS, len(tables.own))
+        # as far as their number is public: a release that may choose is counted as one that does
+        public = tables.neighbours is Neighbours.REPLACE_ONE
+        average = sum(batch.size for batch in tables.own) / len(tables.own)
+        deep = public and at_once * average > DEEP * rows
+        return noisy and (few or deep or at_once > WORTH_ROUNDS * self._sigma(tables, rho, rounds))
 
     def _outlook(
-        self, brief: Brief, tables: Tables, sigma: float, adaptive: bool, rows: int
+        self, brief: Brief, tables: Tables, sigma: float, rounds: int, rows: int
     ) -> Outlook:
-        counted, ones = tables.candidates if adaptive else tables.own, tables.ones
+        counted, ones = tables.candidates if rounds else tables.own, tables.ones
         cells = sum(_stored_cells(batch, rows) for batch in counted)
         # of the candidates, as many as there are rounds
-        typical = self.rounds / len(counted) if adaptive else 1.0
+        typical = rounds / len(counted) if rounds else 1.0
         dense = [batch for batch in counted if batch.size <= DENSE_CELLS]
         widest = max((len(batch.shape) for batch in counted), default=1)
         # A round moves the columns of its table only, once for each width below it; on average half
         # of the tables are there.
-        moved = self.rounds * SWEEPS_IN_ROUNDS * widest * widest / len(brief.schema) / 2
+        moved = rounds * SWEEPS_IN_ROUNDS * widest * widest / len(brief.schema) / 2
         return Outlook(
             sigma=sigma,
             tables=len(counted) + len(ones),
             cells=cells,
             noisy_cells=sum(batch.size for batch in ones) + round(typical * cells),
-            rounds=self.rounds if adaptive else 0,
+            rounds=rounds,
             sweep=seconds_a_row(with_sums(dense)) * min(typical, 1.0) + seconds_a_row(ones),
-            sweeps=moved if adaptive else refits(counted, SWEEPS_AT_ONCE),
-            unmeasured=UNMEASURED if adaptive else 0.0,
+            sweeps=moved if rounds else refits(counted, SWEEPS_AT_ONCE),
+            unmeasured=UNMEASURED if rounds else 0.0,
         )
 
     def _heat(self, tables: Tables, sigma: float, adaptive: bool, rows: int) -> float:
         if not adaptive and tables.pairs_only:
-            return PAIRS_HEAT
+            return min(max(PAIRS_HELD_BACK * rows / sigma, PAIRS_HEAT), HOTTEST)
         return min(max(HELD_BACK[adaptive] * rows / sigma, HEAT), HOTTEST)
 
-    def _first(self, adaptive: bool) -> Fraction:
-        return (
-            (FIRST_ADAPTIVE if adaptive else FIRST_AT_ONCE)
-            if self.first is None
-            else Fraction(self.first)
+    def _pace(self, tables: Tables, rho: Fraction, rows: int, adaptive: bool) -> Pace:
+        """How often to select, and what the single columns get: more of it for few rows, as far as
+        their number is public.
+        """
+        if not adaptive:
+            return Pace(0, FIRST_AT_ONCE if self.first is None else Fraction(self.first))
+        usual = Pace(ROUNDS, FIRST_ADAPTIVE)
+        noise = self._sigma(tables, rho, usual) / rows
+        if noise > NOISE_A_ROUND and tables.neighbours is Neighbours.REPLACE_ONE:
+            calm = NOISE_A_ROUND / noise
+            left = Fraction(max(calm, LEAST_FOR_PAIRS)).limit_denominator(100)
+            usual = Pace(
+                max(FEWEST_ROUNDS, round(ROUNDS * calm**2)), 1 - (1 - FIRST_ADAPTIVE) * left
+            )
+        return Pace(
+            usual.rounds if self.rounds is None else self.rounds,
+            usual.first if self.first is None else Fraction(self.first),
         )
 
-    def _sigma(self, tables: Tables, rho: Fraction, adaptive: bool) -> float:
+    def _sigma(self, tables: Tables, rho: Fraction, pace: Pace) -> float:
         """Noise of one measured count, in people."""
-        rest = float(rho * (1 - self._first(adaptive)))
+        rest = float(rho * (1 - pace.first))
         moved = [batch.l2_squared(tables.neighbours) for batch in tables.own or tables.ones]
-        if adaptive:
+        if pace.rounds:
             selecting = float(1 - Fraction(self.selecting))
-            return math.sqrt(moved[0] * self.rounds / (2 * rest * selecting))
+            return math.sqrt(moved[0] * pace.rounds / (2 * rest * selecting))
         return math.sqrt(sum(moved) / (2 * rest))
+
+
+class Pace(NamedTuple):
+    """How often arp selects, none at once, and the share of the single columns."""
+
+    rounds: int
+    first: Fraction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,13 +417,16 @@ class Tables:
     own: Sequence[Marginal]
     single: Sequence[Symmetric]
     candidates: Sequence[Marginal]
+    lost: Sequence[Marginal]
     neighbours: Neighbours
 
     @classmethod
     def of(cls, brief: Brief) -> Tables:
+        own = own_tables(brief)
         return cls(
             ones=one_way(brief.schema),
-            own=own_tables(brief),
+            own=own,
+            lost=lost_pairs(own),
             single=single_queries(brief),
             candidates=closure(brief),
             neighbours=brief.neighbours,
@@ -376,6 +470,7 @@ class _Plan:
     binned: bool
     shares: Shares
     rounds: int
+    sigma: float
     heat: float
 
 
@@ -390,7 +485,9 @@ def _steps(tables: Tables, shares: Shares) -> list[Step]:
     """What is measured at once; in rounds and in bins, all but the last."""
     single: list[Step] = [(tables.single, shares.single, None)] if tables.single else []
     weights = [_weight(batch) for batch in tables.ones]
-    return [(tables.ones, shares.first, weights), *single, (tables.own, shares.rest, None)]
+    at_once = [*tables.lost, *tables.own]
+    split = [1] * len(tables.lost) + [SHARES_OF_OWN] * len(tables.own) if tables.lost else None
+    return [(tables.ones, shares.first, weights), *single, (at_once, shares.rest, split)]
 
 
 def own_tables(brief: Brief) -> list[Marginal]:
@@ -405,6 +502,20 @@ def own_tables(brief: Brief) -> list[Marginal]:
             if len(columns) > 1 and (table.size <= CANDIDATE_CELLS or own):
                 tables[table] = None
     return list(tables)
+
+
+def lost_pairs(tables: Sequence[Marginal]) -> list[Marginal]:
+    """Pairs of columns that wider tables say little of: their sums have the noise of many cells.
+
+    What several tables say of a pair is pooled. Only tables that are summed count.
+    """
+    precision: dict[Marginal, float] = {}
+    for table in tables:
+        members = zip(table.positions, table.shape, strict=True)
+        for (a, of_a), (b, of_b) in combinations(members, 2) if table.size <= DENSE_CELLS else ():
+            pair = Marginal((a, b), (of_a, of_b))
+            precision[pair] = precision.get(pair, 0.0) + pair.size / table.size
+    return [pair for pair, total in precision.items() if total * LOST**2 < 1]
 
 
 def single_queries(brief: Brief) -> list[Symmetric]:
@@ -444,6 +555,11 @@ def closure(brief: Brief) -> list[Marginal]:
 def _share_of_heat(columns: int) -> float:
     """Of the heat for pairs, in bins: less where few columns leave little open."""
     return min(1.0, columns / COLUMNS_OF_FULL_HEAT)
+
+
+def _median_size(tables: Tables) -> int:
+    """How many cells a table of the workload has, half of them having no more."""
+    return sorted(batch.size for batch in tables.own)[len(tables.own) // 2]
 
 
 def _below(width: int) -> int:

@@ -226,3 +226,13 @@ class InTurn:
     def point(self, model: Model) -> Sequence[Finding]:
         player = self._players.pop(0) if len(self._players) > 1 else self._players[0]
         return player.point(model)
+
+
+class Together:
+    """Several query players in one round."""
+
+    def __init__(self, *players: QueryPlayer) -> None:
+        self._players = players
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        return [finding for player in self._players for finding in player.point(model)]

@@ -14,8 +14,14 @@ from understudy.game.loop import Finding
 from understudy.privacy import Measurement
 from understudy.queries.base import QueryClass
 from understudy.schema import Schema
+from understudy.schema.domain import Values
 
 ROWS_FOR_ANSWERS = 20_000  # other query classes than marginals are answered from so many rows
+
+
+def ordered_values(column: Values) -> int:
+    """How many of the first values of a column are in order."""
+    return column.values if column.ordered else 0
 
 
 class ProductModel:
@@ -73,7 +79,9 @@ class Product:
 
     def _distribution(self, measurement: Measurement) -> np.ndarray:
         if measurement.keys is None:
-            return to_distribution(measurement.counts, self._n, float(measurement.sigma))
+            (position,) = measurement.batch.columns
+            ordered = ordered_values(self._schema.columns[position])
+            return to_distribution(measurement.counts, self._n, float(measurement.sigma), ordered)
         # what stayed below a threshold counts as none, as the projection would have it
         whole = np.zeros(measurement.batch.size)
         whole[measurement.keys] = measurement.counts

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from understudy.game.fitting.resolution import Resolution
-from understudy.game.loop import Finding, Model
+from understudy.game.loop import Finding, Model, QueryPlayer
 from understudy.game.players.measuring import WorstMarginal
 from understudy.game.players.rows import RowModel
 from understudy.privacy import Measure, Measurement, Meter
@@ -15,8 +15,81 @@ from understudy.queries.binned import BinnedMarginal
 from understudy.queries.marginal import Marginal
 from understudy.schema import Schema
 
+# What is left after the single columns goes to all pairs in bins, to the strongest in finer ones, and
+# the rest to repair: where noise is as large a share of the rows as NOISY, and as small as CALM
+# (docs/arp-constants.md, "Several resolutions"). Between the two, in between by its logarithm.
+NOISY, CALM = 0.0018, 0.0005
+COARSE = (Fraction(30, 100), Fraction(45, 100))
+FINER = (Fraction(47, 100), Fraction(25, 100))
+# rows of an average cell, in noises; more where finer bins come in two steps
+SIGMAS_A_BIN, SIGMAS_OF_FEW_PAIRS = 18.0, 50.0
+SIGMAS_A_FINER_BIN = (Fraction(10), Fraction(5))
+# pairs chosen for their worst cell, which bins may have cut through, are measured whole: so often,
+# so many each time; of many pairs one in PAIRS_A_REPAIR, of few at most one in FEWEST_A_REPAIR
+REPAIRS, REPAIRED = 2, (Fraction(3), Fraction(14))
+PAIRS_A_REPAIR, FEWEST_A_REPAIR = 120, 4
+AGAIN, FEWEST_AGAIN = 0.5, 3  # of all pairs, measured again; at least so many
+# up to so many pairs, these are measured in two steps: the second has bins from what the first found
+FEW_PAIRS = 20
+# shares of a pair with two ordered columns, and of others: trends and correlations are of the former
+BOTH_ORDERED, NOT_BOTH = 2, 1
 # of a table measured again, by its rank: the r-th strongest gets 1 / sqrt(r) of what the first gets
 SCALE = 1_000
+
+
+def resolving(
+    meter: Meter,
+    schema: Schema,
+    tables: Sequence[Marginal],
+    *,
+    rho: Fraction,
+    noise: float,
+    selecting: Fraction,
+) -> list[QueryPlayer]:
+    """MEASURE in bins, then the strongest in finer ones, then whole what is most wrong.
+
+    Args:
+        tables: pairs, which bins are made of.
+        rho: for all steps.
+        noise: of a cell, as a share of the rows, if all were measured whole at once.
+        selecting: the share of each repair that goes into choosing.
+    """
+    calm = calmness(noise)
+    coarse, finer = between(COARSE, calm), between(FINER, calm)
+    few = len(tables) <= FEW_PAIRS
+    passes, sigmas = (2, SIGMAS_OF_FEW_PAIRS) if few else (1, SIGMAS_A_BIN)
+    repair = rho * (1 - coarse - finer) / REPAIRS
+    draws = max(round(between(REPAIRED, calm)), len(tables) // PAIRS_A_REPAIR)
+    first = InBins(meter, schema, tables, rho=rho * coarse, sigmas=sigmas)
+    strongest = Strongest(
+        meter,
+        schema,
+        first,
+        count=min(len(tables), max(FEWEST_AGAIN, math.ceil(AGAIN * len(tables)))),
+        rho=rho * finer / passes,
+        sigmas=float(between(SIGMAS_A_FINER_BIN, calm)),
+        calm=calm,
+    )
+    worst = WorstMarginal(
+        meter,
+        tables,
+        select=repair * selecting,
+        measure=repair * (1 - selecting),
+        draws=min(draws, max(len(tables) // FEWEST_A_REPAIR, 1)),
+    )
+    return [first, *[strongest] * passes, worst]
+
+
+def calmness(noise: float) -> Fraction:
+    """From 0, where noise is a large share of the rows, to 1, where it is a small one."""
+    share = math.log(NOISY / noise) / math.log(NOISY / CALM) if noise > 0 else 1.0
+    return Fraction(min(max(share, 0.0), 1.0)).limit_denominator(100)
+
+
+def between(ends: tuple[Fraction, Fraction], calm: Fraction) -> Fraction:
+    """What lies between two values, by how calm it is."""
+    noisy, quiet = ends
+    return noisy + (quiet - noisy) * calm
 
 
 class InBins:
@@ -43,11 +116,20 @@ class InBins:
 
     def point(self, model: Model) -> Sequence[Finding]:
         resolution = resolution_of(model, self._schema, self._meter)
-        l2 = sum(table.l2_squared(self._meter.neighbours) for table in self.tables)
-        cells = resolution.n / (self._sigmas * math.sqrt(l2 / (2 * float(self._rho))))
-        batches = [resolution.table(table, cells) for table in self.tables]
-        self.measured = self._meter.ask(Measure(batches=batches, rho=self._rho))
+        weights = [self._weight(table) for table in self.tables]
+        rhos = [self._rho * weight / sum(weights) for weight in weights]
+        cells = [
+            cells_at(resolution.n, self._sigmas, table.l2_squared(self._meter.neighbours), rho)
+            for table, rho in zip(self.tables, rhos, strict=True)
+        ]
+        batches = [*map(resolution.table, self.tables, cells)]
+        self.measured = self._meter.ask(Measure(batches=batches, rho=self._rho, weights=weights))
         return self.measured
+
+    def _weight(self, table: Marginal) -> int:
+        """A public share."""
+        both = all(self._schema.columns[p].ordered for p in table.positions)
+        return BOTH_ORDERED if both else NOT_BOTH
 
 
 class Strongest:
@@ -59,6 +141,7 @@ class Strongest:
     Args:
         first: measured the same tables before.
         count: how many are measured again.
+        calm: how far bins of rare values may go (:meth:`Resolution.table`).
     """
 
     def __init__(
@@ -70,9 +153,10 @@ class Strongest:
         count: int,
         rho: Fraction,
         sigmas: float,
+        calm: Fraction,
     ) -> None:
         self._meter, self._schema, self._first = meter, schema, first
-        self._count, self._rho, self._sigmas = count, rho, sigmas
+        self._count, self._rho, self._sigmas, self._calm = count, rho, sigmas, float(calm)
 
     def point(self, model: Model) -> Sequence[Finding]:
         resolution = resolution_of(model, self._schema, self._meter)
@@ -82,10 +166,9 @@ class Strongest:
         batches = []
         for i, weight in zip(ranked, weights, strict=True):
             table = self._first.tables[i]
-            rho = float(self._rho) * weight / sum(weights)
-            sigma = math.sqrt(table.l2_squared(self._meter.neighbours) / (2 * rho))
-            cells = resolution.n / (self._sigmas * sigma)
-            batches.append(resolution.dependent_table(table, cells, model.shares))
+            rho, l2 = self._rho * weight / sum(weights), table.l2_squared(self._meter.neighbours)
+            cells = cells_at(resolution.n, self._sigmas, l2, rho)
+            batches.append(resolution.dependent_table(table, cells, model.shares, self._calm))
         return self._meter.ask(Measure(batches=batches, rho=self._rho, weights=weights))
 
 
@@ -124,8 +207,13 @@ class WorstInBins:
     def _in_bins(self, model: Model) -> list[Marginal | BinnedMarginal]:
         resolution = resolution_of(model, self._schema, self._meter)
         l2 = self._tables[0].l2_squared(self._meter.neighbours)
-        cells = resolution.n / (self._sigmas * math.sqrt(l2 / (2 * float(self._measure))))
+        cells = cells_at(resolution.n, self._sigmas, l2, self._measure)
         return [resolution.table(table, cells) for table in self._tables]
+
+
+def cells_at(n: int, sigmas: float, l2_squared: int, rho: Fraction) -> float:
+    """How many cells of so many noises on average so many rows fill, at this price."""
+    return n / (sigmas * math.sqrt(l2_squared / (2 * float(rho))))
 
 
 def rank_weights(count: int) -> list[int]:

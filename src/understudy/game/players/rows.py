@@ -14,9 +14,10 @@ from understudy.game.fitting.evidence import SUMS_UP_TO, Evidence, plant
 from understudy.game.fitting.histogram import to_distribution
 from understudy.game.fitting.rowfit import TableTarget, Target, count_binned, fit_rows
 from understudy.game.loop import Finding, learning
-from understudy.game.players.product import ProductModel, in_bins
+from understudy.game.players.product import ProductModel, in_bins, ordered_values
 from understudy.privacy import Measurement
 from understudy.queries.base import Grid, QueryClass
+from understudy.queries.binned import BinnedMarginal
 from understudy.queries.marginal import Marginal
 from understudy.runtime.watching import NoWatcher, Watcher
 from understudy.schema import Schema
@@ -46,6 +47,7 @@ class Fitted:
     targets: tuple[Target, ...] = field(repr=False)
     heat: float
     priors: tuple[np.ndarray, ...] = field(repr=False)
+    sweeps: int  # of rows that are asked for
 
 
 class RowModel:
@@ -82,7 +84,7 @@ class RowModel:
             self._schema.shape,
             fit.n,
             fit.targets,
-            sweeps=LAST_SWEEPS,
+            sweeps=fit.sweeps,
             seed=int(rng.integers(2**31)),
             heat=fit.heat,
             priors=fit.priors,
@@ -100,6 +102,7 @@ class RowPlayer:
         rng: public randomness.
         rows: how many rows to keep while playing.
         sweeps: visits of every cell after each finding.
+        last_sweeps: visits of every cell of the rows that are released.
         heat: temperature, as a share of the finest sigma measured; 0 takes the best value always.
         sums_up_to: columns of the sub-marginals that each table is summed to; 0 for tables that
             already agree.
@@ -116,13 +119,15 @@ class RowPlayer:
         rng: np.random.Generator,
         rows: int = ROWS,
         sweeps: int = 2,
+        last_sweeps: int = LAST_SWEEPS,
         heat: float = HEAT,
         sums_up_to: int = SUMS_UP_TO,
         sooner: float = 0.0,
         watcher: Watcher | None = None,
     ) -> None:
         self._schema, self._n, self._rng = schema, n, rng
-        self._sweeps, self._heat, self._watcher = sweeps, heat, watcher or NoWatcher()
+        self._sweeps, self._last_sweeps, self._heat = sweeps, last_sweeps, heat
+        self._watcher = watcher or NoWatcher()
         self._evidence = Evidence(sums_up_to, sooner)
         self._targets: dict[Grid, Target] = {}
         self._priors = [np.full(size, 1 / size) for size in schema.shape]
@@ -160,23 +165,26 @@ class RowPlayer:
         columns = sorted({c for grid in fresh for c in grid.positions})
         for grid in sorted(fresh, key=_order):
             if grid.is_whole and len(grid.positions) == 1:
-                pooled = self._evidence.tables[grid]
-                distribution = to_distribution(pooled.counts, self._n, pooled.sigma)
-                self._priors[grid.positions[0]] = distribution
+                (position,), pooled = grid.positions, self._evidence.tables[grid]
+                ordered = ordered_values(self._schema.columns[position])
+                self._priors[position] = to_distribution(
+                    pooled.counts, self._n, pooled.sigma, ordered
+                )
         # a model was proposed before anything was known: start again from the columns as they are
         # now
         if not self._targets:
             self._codes = None
         widths = sorted({len(grid.positions) for grid in fresh})
-        # sums in bins say little of single columns beyond what is known: no fit to them alone
         coarse = not all(grid.is_whole for grid in fresh)
+        # beside bins, sums say little of single columns beyond what is known: no fit to them alone
+        binned = coarse or not all(grid.is_whole for grid in self._targets)
         for width in widths:
             # what is known in bins is judged anew, too: beside finer tables more of it is believed
             again = {g for g in self._targets if coarse and width > 1 and not g.is_whole}
             grids = (g for g in fresh | again if len(g.positions) == width)
             for grid in sorted(grids, key=_order):
                 self._targets[grid] = self._evidence.targets(grid, self._model(grid))
-            alone = bool(self._targets.keys() - fresh) and not (coarse and widths[-1] > 1)
+            alone = bool(self._targets.keys() - fresh) and not (binned and widths[-1] > 1)
             if width > 1 or alone:
                 self._fit(columns)
         if self._evidence.wide or self._evidence.single:
@@ -236,7 +244,8 @@ class RowPlayer:
         finest = self._evidence.finest if math.isfinite(self._evidence.finest) else 1.0
         others = self._evidence.other_targets(self._rows(), self._n / self._count)
         targets = tuple(target.times(finest**2) for target in (*self._targets.values(), *others))
-        return Fitted(self._n, targets, self._heat * finest, tuple(self._priors))
+        heat, priors = self._heat * finest, tuple(self._priors)
+        return Fitted(self._n, targets, heat, priors, self._last_sweeps)
 
 
 def _order(grid: Grid) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
@@ -244,14 +253,14 @@ def _order(grid: Grid) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
     return grid.positions, [bins or () for bins in grid.bins]
 
 
-def seconds_a_row(tables: Iterable[Marginal]) -> float:
+def seconds_a_row(tables: Iterable[Marginal | BinnedMarginal]) -> float:
     """CPU time of a sweep over one row, if rows are fitted to these tables."""
     return sum(
         len(t.shape) * (LOOK_UP * len(t.shape) + _fetch(t)) + WEIGH * sum(t.shape) for t in tables
     )
 
 
-def _fetch(table: Marginal) -> float:
+def _fetch(table: Marginal | BinnedMarginal) -> float:
     return FETCH * max(0.0, math.log2(table.size / NEAR_CELLS))
 
 
