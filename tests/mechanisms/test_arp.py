@@ -99,6 +99,39 @@ def test_pairs_are_measured_in_bins_where_a_column_is_ordered() -> None:
         Arp(bins="yes").check(brief(ordered, "2-way"))  # type: ignore[arg-type]
 
 
+def test_rounds_in_bins_end_with_whole_tables() -> None:
+    domain = dict.fromkeys("abcdefghij", 40)
+    rows = np.random.default_rng(0).integers(0, 40, (3_000, 10))
+    release = us.release(
+        rows,
+        schema=us.Schema.from_domain(domain, ordered=list(domain)),
+        epsilon="0.1",
+        workload="2-way",
+        mechanism="arp",
+        parameters={"adaptive": True, "bins": True, "rounds": 7},
+    )
+    kinds = [m.batch.kind for m in release.measurements if len(m.batch.columns) == 2]
+    assert kinds == ["binned"] * 3 + ["marginal"] * 4
+    assert release.manifest["selections"] == 7
+
+
+def test_with_bins_rounds_are_for_fewer_pairs_and_for_tables_of_few_long_columns() -> None:
+    """A rule of its own: there the noise of a cell of average size decides, and 0.7 of the rounds'."""
+    little = Fraction(1, 10_000)
+
+    def is_adaptive(domain: dict[str, int], ordered: list[str], bins: bool | None = None) -> bool:
+        asked = brief(us.Schema.from_domain(domain, ordered=ordered), "2-way")
+        return bool(decided(Arp(bins=bins), asked, little, 50_000).parameters["adaptive"])
+
+    nine = dict.fromkeys("abcdefghi", 40)
+    assert is_adaptive(nine, list(nine)) and not is_adaptive(nine, [])
+    assert not is_adaptive(nine, list(nine), bins=False)
+    assert not is_adaptive(dict.fromkeys("abcdefg", 40), list("abcdefg"))
+    # half of the pairs are binary, so that the median says nothing of the long columns
+    mixed = {f"c{i}": 300 if i < 3 else 2 for i in range(20)}
+    assert is_adaptive(mixed, ["c0", "c1", "c2"]) and not is_adaptive(mixed, [])
+
+
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_bins_keep_a_trend_that_fine_cells_lose_and_the_largest_cell(
     neighbours: Neighbours,
