@@ -1,11 +1,10 @@
 """Noisy counts of neighbours, and the smooth shape that they most likely came from.
 
-The logarithm of the shape has small third differences, as that of a normal or an exponential
-distribution has none. How small they are is decided by the likelihood of the counts, with all shapes
-integrated out (Laplace). Where noise is small, the counts themselves decide; where it is large, the
-shape is a bell or a slope.
+The logarithm of the shape has small second differences: those of an exponential tail are none. How
+small they are is decided by the likelihood of the counts, with all shapes integrated out (Laplace).
+Where noise is small, the counts themselves decide; where it is large, the shape is a slope.
 
-    least squares of the counts, each in its own noise, + penalty * sum (third differences)^2
+    least squares of the counts, each in its own noise, + penalty * sum (second differences)^2
 
 After Eilers and Marx (1996), penalised splines, and Wood (2011), their restricted likelihood.
 """
@@ -18,10 +17,10 @@ import numpy as np
 
 from understudy.game.fitting.histogram import smoothed
 
-ORDER = 2  # of the differences
+ORDER = 2  # of the differences; with 3, what lies beyond the last people curved up again
 # no shape is stiffer than the first, none less so than the last; a third of a decade hardly differs
 PENALTIES = 10.0 ** np.arange(6, -4, -0.75)
-FEWEST_CELLS = 5  # fewer have no third differences to speak of
+FEWEST_CELLS = 5  # fewer have no shape to speak of
 MOST_STEPS, CLOSE = 40, 1e-6  # of Gauss and Newton; a dozen do
 FARTHEST = 3.0  # that a logarithm moves in a step
 SOFTEST, HARDEST = 1e-9, 1e8  # damping of a step

@@ -32,7 +32,8 @@ MOST_RUNS = 128  # that a shape is fitted to
 BEYOND = 0.3
 AROUND = 8  # neighbours on each side, for a first look at what stands out
 PASSES = 3  # of what stands out, what repeats itself, and the shape of the rest
-LEAST, MOST = 1e-4, 1e3  # times what its room alone would give a class of cells
+LEAST = 1e-7  # of what the most common class of cells has, for the same room
+NOTICED = 2.0  # sigmas: a smaller class is taken for empty, such as the hours of the night
 
 
 class Counted(NamedTuple):
@@ -101,25 +102,26 @@ class Values:
 
     Args:
         schema: the columns in bins.
-        known: of each column on its grid, the share of every cell in its bin.
+        shares: of each column on its grid, the share of every cell in its bin.
     """
 
-    def __init__(self, schema: Schema, known: Mapping[int, np.ndarray]) -> None:
+    def __init__(self, schema: Schema, shares: Mapping[int, np.ndarray]) -> None:
         grids = grids_of(schema)
-        self._schema, self.known = schema, known
-        self._details = {} if grids is None else {p: grids.columns[p] for p in known}
+        self._schema, self.shares = schema, shares
+        self._details = {} if grids is None else {p: grids.columns[p] for p in shares}
 
     @classmethod
     def measured(cls, schema: Schema, measurements: Sequence[Measurement]) -> Values:
         """By what a release measured of its grids, in the order of their batches; by the bins alone
         if that is nothing.
         """
-        grids, known = grids_of(schema), {}
+        grids = grids_of(schema)
+        shares: dict[int, np.ndarray] = {}
         counted = iter(measurements)
         for place, detail in grids.columns.items() if grids is not None and measurements else ():
             tables = {name: _counted(detail, next(counted)) for name in detail.tables}
-            known[place] = in_bins(detail, _cells(detail, tables))
-        return cls(schema, known)
+            shares[place] = in_bins(detail, _cells(detail, tables))
+        return cls(schema, shares)
 
     @classmethod
     def unknown(cls, schema: Schema) -> Values:
@@ -142,7 +144,7 @@ class Values:
             return column.decode(codes, rng)
         detail, ordinary = self._details[place], codes < column.values
         positions = np.full(len(codes), float(detail.fine.edges[0]))
-        cells, inside = _drawn(detail, self.known[place], codes[ordinary], rng)
+        cells, inside = _drawn(detail, self.shares[place], codes[ordinary], rng)
         positions[ordinary] = detail.positions(cells, inside)
         array = _typed(detail, positions)
         return pc.if_else(pa.array(ordinary), array, pa.scalar(None, array.type))
@@ -331,9 +333,10 @@ class _Column:
         else:
             share = expected / max(expected.sum(), 1.0)
             gone = (np.where(apart, self._values.counts, 0.0).sum()) * share
-        counted = np.maximum(self._rhythm.counts - gone, 0.0)
+        counted = self._rhythm.counts - gone
+        counted = np.where(counted > NOTICED * self._rhythm.sigma, counted, 0.0)
         times = often * (counted + 1) / (expected + 1)
-        return np.clip(times / times.max(), LEAST / MOST, 1.0)
+        return np.clip(times / times.max(), LEAST, 1.0)
 
     def _with_apart(self, cells: np.ndarray, apart: np.ndarray) -> np.ndarray:
         """The units that stand apart, with their own counts."""
