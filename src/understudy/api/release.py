@@ -207,12 +207,13 @@ def _play(
     rng = np.random.default_rng(secure_seed() if request.seed is None else request.seed)
     step = on_grids(brief, decision.means.budget)
     details = () if step is None or on_finer is None else step.measured(on_finer)
-    values = Values.measured(brief.schema, details)
     total, decision = count_and_decide(meter, request.mechanism, decision)
     played = request.mechanism.play(decision, meter, rng, watcher)
     watcher.stage("making rows", 1)
     wanted = request.rows or min(meter.rows, most_rows(brief.schema))
-    codes, synthetic, answers = _rows_that_fit(played.model, brief, values, wanted, rng)
+    codes, answers = _rows_that_fit(played.model, brief, wanted, rng)
+    values = Values.measured(brief.schema, details, codes, meter.rows)
+    synthetic = values.decode(codes, rng)
     watcher.step()
     watcher.stage("certifying", 1)
     certificate = meter.ask(
@@ -248,15 +249,13 @@ def _play(
 
 
 def _rows_that_fit(
-    model: Model, brief: Brief, values: Values, count: int, rng: np.random.Generator
-) -> tuple[np.ndarray, pa.Table, Answers]:
-    """Rows, the same in the user's types, and their answers; fewer rows if memory runs out, because
-    the play is paid for.
-    """
+    model: Model, brief: Brief, count: int, rng: np.random.Generator
+) -> tuple[np.ndarray, Answers]:
+    """Rows and their answers; fewer rows if memory runs out, because the play is paid for."""
     while True:
         try:
             codes = model.rows(count, rng)
-            return codes, values.decode(codes, rng), Answers(brief.workload, codes)
+            return codes, Answers(brief.workload, codes)
         except MemoryError:
             if count <= FEWEST_MADE:
                 raise

@@ -100,7 +100,7 @@ class Release:
     @cached_property
     def values(self) -> Values:
         """How codes become values: by the noisy counts of single columns inside their bins."""
-        return Values.measured(self.schema, self.details)
+        return Values.measured(self.schema, self.details, self.codes, self.facts.rows.count)
 
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:

@@ -33,6 +33,7 @@ BEYOND = 0.3
 AROUND = 8  # neighbours on each side, for a first look at what stands out
 PASSES = 3  # of what stands out, what repeats itself, and the shape of the rest
 LEAST = 1e-7  # of what the most common class of cells has, for the same room
+SURE = 0.05  # of the variance of a base that is whole bins, which the rows know better
 NOTICED = 2.0  # sigmas: a smaller class is taken for empty, such as the hours of the night
 
 
@@ -111,16 +112,25 @@ class Values:
         self._details = {} if grids is None else {p: grids.columns[p] for p in shares}
 
     @classmethod
-    def measured(cls, schema: Schema, measurements: Sequence[Measurement]) -> Values:
+    def measured(
+        cls,
+        schema: Schema,
+        measurements: Sequence[Measurement],
+        codes: np.ndarray,
+        people: int,
+    ) -> Values:
         """By what a release measured of its grids, in the order of their batches; by the bins alone
-        if that is nothing.
+        if that is nothing. ``codes`` are its rows, for so many people: what they say of the bins
+        has less noise.
         """
         grids = grids_of(schema)
         shares: dict[int, np.ndarray] = {}
         counted = iter(measurements)
         for place, detail in grids.columns.items() if grids is not None and measurements else ():
             tables = {name: _counted(detail, next(counted)) for name in detail.tables}
-            shares[place] = in_bins(detail, _cells(detail, tables))
+            counts = np.bincount(codes[:, place], minlength=detail.coarse.size)
+            bins = counts[: detail.coarse.values] * (people / max(len(codes), 1))
+            shares[place] = in_bins(detail, _cells(detail, tables, bins))
         return cls(schema, shares)
 
     @classmethod
@@ -213,13 +223,13 @@ def _counted(detail: Detail, measurement: Measurement) -> Counted:
 # ---------------------------------------------------------------------- the shape of a column
 
 
-def _cells(detail: Detail, tables: Mapping[str, Counted]) -> np.ndarray:
+def _cells(detail: Detail, tables: Mapping[str, Counted], bins: np.ndarray) -> np.ndarray:
     """About how many people are in each cell of the grid."""
     values = tables["values"]
     if not detail.fine.ordered:
         total = max(values.counts.sum(), 1.0)
         return to_distribution(values.counts, total, values.sigma) * total
-    return _Column(detail, tables).cells()
+    return _Column(detail, tables, bins).cells()
 
 
 class _Column:
@@ -229,7 +239,10 @@ class _Column:
     that the shape is fitted to.
     """
 
-    def __init__(self, detail: Detail, tables: Mapping[str, Counted]) -> None:
+    def __init__(
+        self, detail: Detail, tables: Mapping[str, Counted], bins: np.ndarray
+    ) -> None:
+        self._bins, self._bin = bins, detail.bins
         size = detail.fine.values
         self._room, self._values = _room(detail), tables["values"]
         self._runs, self._rhythm = tables.get("runs"), tables.get("rhythm")
@@ -315,11 +328,28 @@ class _Column:
         units = np.bincount(self._base_of, minlength=bases) - gone
         variances = np.maximum(units, 1) * sigma**2
         if self._runs is None:
-            return left, variances
+            return self._as_in_bins(left, variances, apart)
         sums = self._runs.counts - np.bincount(self._base_of, np.where(apart, counts, 0.0), bases)
         of_sums = self._runs.sigma**2 + gone * sigma**2
         precision = 1 / variances + 1 / of_sums
-        return (left / variances + sums / of_sums) / precision, 1 / precision
+        pooled = (left / variances + sums / of_sums) / precision
+        return self._as_in_bins(pooled, 1 / precision, apart)
+
+    def _as_in_bins(
+        self, counts: np.ndarray, variances: np.ndarray, apart: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same, so that the bases of a bin add up to it. A base may also be several bins."""
+        bins, first = len(self._bins), np.searchsorted(self._base, np.arange(len(counts)))
+        bin_of = self._bin[np.searchsorted(self._unit, np.arange(len(apart)))]
+        gone = np.bincount(bin_of, np.where(apart, self._values.counts, 0.0), bins)
+        left = self._bins - gone
+        if len(counts) <= bins:
+            of_bin = self._base[np.searchsorted(self._bin, np.arange(bins))]
+            return np.bincount(of_bin, left, len(counts)), SURE * variances
+        mine = self._bin[first]
+        share = variances / np.bincount(mine, variances, bins)[mine]
+        off = (left - np.bincount(mine, counts, bins))[mine]
+        return counts + share * off, variances * np.maximum(1 - share, SURE)
 
     def _as_counted(self, cells: np.ndarray, apart: np.ndarray, often: np.ndarray) -> np.ndarray:
         """How many times its room each class of cells has, so that the classes add up as counted."""
