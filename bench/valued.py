@@ -77,8 +77,7 @@ def beside(real: np.ndarray, made: np.ndarray, span: float) -> Line:
     counts = np.round(shares[0] * len(real)).astype(np.int64)
     spikes = np.flatnonzero(counts >= SPIKE)
     near = [
-        (np.abs(made - own[i]) <= NEAR * span).sum() * len(real) / len(made)
-        >= KEPT * counts[i]
+        (np.abs(made - own[i]) <= NEAR * span).sum() * len(real) / len(made) >= KEPT * counts[i]
         for i in spikes
     ]
     return {
@@ -110,9 +109,7 @@ def by_values(point: Point) -> list[Line]:
         if column.kind not in ("integer", "real", "date", "datetime"):
             continue
         low, high = column.edges[0], column.edges[-1] - (column.kind == "integer")
-        real, made = (
-            numbers(one[column.name], low, high) for one in (table, released.synthetic)
-        )
+        real, made = (numbers(one[column.name], low, high) for one in (table, released.synthetic))
         units = {"datetime": 86400}.get(column.kind, 1)
         lines.append({"column": column.name, **beside(real, made, (high - low) / units)})
     codes = schema.encode(table)

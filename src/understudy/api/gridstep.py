@@ -55,5 +55,6 @@ class GridStep:
 
     def measured(self, meter: Meter) -> tuple[Measurement, ...]:
         """The noisy counts, in the order of the grids' batches."""
-        verb = Measure(batches=self.grids.batches, rho=self.rho, weights=self.grids.weights)
-        return tuple(meter.ask(verb))
+        grids = self.grids
+        measured = meter.ask(Measure(batches=grids.batches, rho=self.rho, weights=grids.weights))
+        return tuple(measured)

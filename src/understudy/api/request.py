@@ -133,9 +133,11 @@ class Request:
         assert least is not None
         beside = [1 / (2 * for_certificate(budget)), decision.means.rows_sigma**2 or least]
         grids = on_grids(self.brief, budget)
-        beside += [] if grids is None or grids.cost.least_variance is None else [
-            grids.cost.least_variance
-        ]
+        beside += (
+            []
+            if grids is None or grids.cost.least_variance is None
+            else [grids.cost.least_variance]
+        )
         return decision if decision.cost.is_gaussian(least) and min(beside) >= least else None
 
     def _decide(self, n: int | None, budget: Budget) -> Decision:

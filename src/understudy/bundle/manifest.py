@@ -329,9 +329,7 @@ def _manifest(entries: Entries) -> Manifest:
         ledger=entries.text("ledger"),
         seed=entries.optional("seed", int, "a whole number"),
         files=entries.texts("files") if "files" in entries else None,
-        details=tuple(
-            Entries(one, "details").read(_measurement) for one in entries.many("details")
-        )
+        details=tuple(Entries(one, "details").read(_measurement) for one in entries.many("details"))
         if "details" in entries
         else (),
     )

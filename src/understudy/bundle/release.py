@@ -295,7 +295,9 @@ class Release:
         pq.write_table(coded(self.codes, self.schema), place / "codes.parquet", compression="zstd")
         pq.write_table(self.answers().occupied(), place / "answers.parquet", compression="zstd")
         pq.write_table(
-            _measured((*self.measurements, *self.details)), place / "measurements.parquet", compression="zstd"
+            _measured((*self.measurements, *self.details)),
+            place / "measurements.parquet",
+            compression="zstd",
         )
         self.schema.save(place / "schema.json")
         (place / "workload.json").write_text(

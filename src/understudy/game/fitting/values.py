@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from understudy.game.fitting.density import shape_of
-from understudy.game.fitting.histogram import between_tails, to_distribution
+from understudy.game.fitting.histogram import to_distribution
 from understudy.privacy import Measurement
 from understudy.queries.binned import BinnedMarginal
 from understudy.schema import Moment, Schema
@@ -239,9 +239,7 @@ class _Column:
     that the shape is fitted to.
     """
 
-    def __init__(
-        self, detail: Detail, tables: Mapping[str, Counted], bins: np.ndarray
-    ) -> None:
+    def __init__(self, detail: Detail, tables: Mapping[str, Counted], bins: np.ndarray) -> None:
         self._bins, self._bin = bins, detail.bins
         size = detail.fine.values
         self._room, self._values = _room(detail), tables["values"]
@@ -299,7 +297,7 @@ class _Column:
         if not there.any():
             return np.zeros(len(room))
         expected = shape_of(counts[there], variances[there], in_base[there])
-        whole[there] = expected * self._between_tails(counts[there], variances[there])
+        whole[there] = expected
         middles = np.bincount(self._base, np.arange(len(room))) / np.bincount(self._base)
         heights = np.log(np.maximum(expected, 1e-9) / in_base[there])
         slope = np.exp(np.interp(np.arange(len(room)), middles[there], heights))
@@ -309,14 +307,6 @@ class _Column:
             self._base
         ]
         return cells
-
-    def _between_tails(self, counts: np.ndarray, variances: np.ndarray) -> np.ndarray:
-        """Where anybody is. Of a short column the shape itself falls off, and a few people far out
-        are what its spread is made of.
-        """
-        if self._base is self._unit:
-            return np.ones(len(counts), np.bool_)
-        return between_tails(counts, float(np.sqrt(np.median(variances))))
 
     def _of_bases(self, apart: np.ndarray, bases: int) -> tuple[np.ndarray, np.ndarray]:
         """(counts of the bases without the units that stand apart, their variances), from all that
