@@ -34,6 +34,7 @@ AROUND = 8  # neighbours on each side, for a first look at what stands out
 PASSES = 3  # of what stands out, what repeats itself, and the shape of the rest
 LEAST = 1e-7  # of what the most common class of cells has, for the same room
 SURE = 0.05  # of the variance of a base that is whole bins, which the rows know better
+NOBODY = 0.5  # people: what is left of an empty bin says nothing of its inside
 NOTICED = 2.0  # sigmas: a smaller class is taken for empty, such as the hours of the night
 
 
@@ -199,9 +200,9 @@ def _by_code(codes: np.ndarray, rng: np.random.Generator) -> Iterator[tuple[int,
 
 
 def in_bins(detail: Detail, cells: np.ndarray) -> np.ndarray:
-    """What each cell has of its bin; by room alone where nothing is left of a bin."""
+    """What each cell has of its bin; by room alone where nobody is left in a bin."""
     totals = np.bincount(detail.bins, cells, detail.coarse.values)
-    filled = np.where((totals > 0)[detail.bins], cells, _room(detail))
+    filled = np.where((totals > NOBODY)[detail.bins], cells, _room(detail))
     whole: np.ndarray = np.bincount(detail.bins, filled, detail.coarse.values)[detail.bins]
     return filled / whole
 
