@@ -83,7 +83,9 @@ def test_a_count_that_is_not_charged_does_not_verify(made: us.Release, tmp_path:
     measured = [dataclasses.replace(one, sigma=one.sigma / 2) for one in made.details]
     facts = dataclasses.replace(made.facts, details=tuple(finer))
     forged = dataclasses.replace(made, facts=facts, details=tuple(measured))
-    failed = [check.claim for check in us.verify(forged.save(tmp_path / "forged")) if not check.holds]
+    failed = [
+        check.claim for check in us.verify(forged.save(tmp_path / "forged")) if not check.holds
+    ]
     assert any("each measurement has the noise of a charged event" in claim for claim in failed)
 
 
@@ -135,7 +137,9 @@ def test_every_door_gives_the_same_places(home: Any, tmp_path: Path) -> None:
     coarse = rows_of(open_source(home(rows, tmp_path), PEOPLE))
     for place, detail in grids.columns.items():
         others = np.arange(detail.fine.size - detail.fine.values) + detail.coarse.values
-        assert np.array_equal(np.concatenate([detail.bins, others])[fine[:, place]], coarse[:, place])
+        assert np.array_equal(
+            np.concatenate([detail.bins, others])[fine[:, place]], coarse[:, place]
+        )
 
 
 @pytest.mark.parametrize("relation", list(Neighbours))
@@ -145,7 +149,9 @@ def test_one_row_moves_two_cells_of_a_grid_at_most(relation: Neighbours) -> None
     rows = people(50, 4)
     other = [*rows[:-1], people(51, 9)[-1]] if relation is Neighbours.REPLACE_ONE else rows[:-1]
     one, two = (
-        open_source(HOMES["arrow"](some, Path()), grids.schema).count([b.positions for b in grids.batches])
+        open_source(HOMES["arrow"](some, Path()), grids.schema).count(
+            [b.positions for b in grids.batches]
+        )
         for some in (rows, other)
     )
     for batch, a, b in zip(grids.batches, one, two, strict=True):

@@ -38,7 +38,11 @@ def coarse_of(detail: Detail, codes: np.ndarray) -> np.ndarray:
 
 
 def test_many_kinds_of_columns_have_a_grid() -> None:
-    assert len(DETAILS) > 30 and {one.fine.kind for _, one in DETAILS} >= {"integer", "real", "date"}
+    assert len(DETAILS) > 30 and {one.fine.kind for _, one in DETAILS} >= {
+        "integer",
+        "real",
+        "date",
+    }
 
 
 @EVERY_DETAIL
