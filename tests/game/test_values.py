@@ -113,7 +113,7 @@ def test_draws_follow_the_shares_to_one_and_are_in_random_order() -> None:
 
 def test_a_bin_that_nobody_is_in_is_drawn_from_all_the_same() -> None:
     schema = Schema((column(**INCOME, bins=2, missing=True),))
-    values, codes = known(schema, [1_000.0] * 400, 1.0)
+    values, _ = known(schema, [1_000.0] * 400, 1.0)
     table = values.decode(np.array([[1]] * 500 + [[2]] * 3), np.random.default_rng(0))
     made = table["x"].to_numpy()
     assert np.isnan(made[500:]).all() and (made[:500] >= 50_000).all()

@@ -118,11 +118,11 @@ class Values:
         schema: Schema,
         measurements: Sequence[Measurement],
         codes: np.ndarray,
-        people: int,
+        n: int,
     ) -> Values:
         """By what a release measured of its grids, in the order of their batches; by the bins alone
-        if that is nothing. ``codes`` are its rows, for so many people: what they say of the bins
-        has less noise.
+        if that is nothing. ``codes`` are its rows, for n people: what they say of the bins has less
+        noise.
         """
         grids = grids_of(schema)
         shares: dict[int, np.ndarray] = {}
@@ -130,7 +130,7 @@ class Values:
         for place, detail in grids.columns.items() if grids is not None and measurements else ():
             tables = {name: _counted(detail, next(counted)) for name in detail.tables}
             counts = np.bincount(codes[:, place], minlength=detail.coarse.size)
-            bins = counts[: detail.coarse.values] * (people / max(len(codes), 1))
+            bins = counts[: detail.coarse.values] * (n / max(len(codes), 1))
             shares[place] = in_bins(detail, _cells(detail, tables, bins))
         return cls(schema, shares)
 
