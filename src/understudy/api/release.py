@@ -199,15 +199,13 @@ def _play(
     watcher: Watcher,
     ledger: str,
 ) -> Release:
-    """COUNT single columns on their grids, and the rows (if n is private), PLAY, make ROWS,
-    CERTIFY.
-    """
+    """COUNT (if n is private), PLAY, count single columns on their grids, make ROWS, CERTIFY."""
     brief = request.brief
     rng = np.random.default_rng(secure_seed() if request.seed is None else request.seed)
-    step = on_grids(brief, decision.means.budget)
-    details = () if step is None or on_finer is None else step.measured(on_finer)
     total, decision = count_and_decide(meter, request.mechanism, decision)
     played = request.mechanism.play(decision, meter, rng, watcher)
+    step = on_grids(brief, decision.means.budget)
+    details = () if step is None or on_finer is None else step.measured(on_finer)
     watcher.stage("making rows", 1)
     wanted = request.rows or min(meter.rows, most_rows(brief.schema))
     codes, answers = _rows_that_fit(played.model, brief, wanted, rng)
