@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from understudy.api.request import MOST_SEED, as_schema, as_whole_number, most_rows
 from understudy.errors import ParameterError
+from understudy.game.fitting.values import Values
 from understudy.game.players.rows import ROWS, RowPlayer, check_width
 from understudy.privacy import Measurement
 from understudy.privacy.accounting.budget import exact
@@ -79,7 +80,7 @@ def project(
         sweeps=3,
     )
     player.learn(noisy)
-    return described.decode(player.result().rows(int(rows), rng), rng)
+    return Values.unknown(described).decode(player.result().rows(int(rows), rng), rng)
 
 
 def _measurement(triple: tuple[Sequence[str], Any, Any], schema: Schema) -> Measurement:

@@ -46,6 +46,7 @@ from understudy.schema.columns import (
     is_integer,
     text_of,
 )
+from understudy.schema.detail import as_step, check_detail
 from understudy.schema.edges import moment_edges, number_edges
 from understudy.schema.files import read_mapping, write_mapping
 from understudy.schema.items import ItemColumns
@@ -55,8 +56,9 @@ from understudy.schema.keys import LISTED, SETTINGS, check_keys, meant
 TAKEN: dict[str, set[str]] = {
     "boolean": set(),
     "categorical": {"ordered"},
-    **{kind: {"bins", "cuts", "ordered"} for kind in ("integer", "number", "year")},
-    **{kind: {"bins", "ordered", "resolution"} for kind in ("date", "datetime")},
+    **{kind: {"bins", "cuts", "ordered", "detail", "step"} for kind in ("integer", "year")},
+    "number": {"bins", "cuts", "decimals", "ordered", "detail", "step"},
+    **{kind: {"bins", "ordered", "resolution", "detail", "step"} for kind in ("date", "datetime")},
 }
 MOST_DIGITS = 60  # nobody reads more
 MOST_NAMED = 40  # columns in a message
@@ -447,6 +449,8 @@ def _column(
     if kind == "boolean":
         return Boolean(**common)
     common["ordered"] = settings.get("ordered", True)
+    common["detail"] = settings.get("detail")
+    common["step"] = as_step(name, settings.get("step"), settings.get("decimals"))
     if kind in ("integer", "number", "year"):
         if not _is_number(low) or not _is_number(high):
             raise SchemaError(
@@ -458,9 +462,8 @@ def _column(
         ):
             raise SchemaError(f"Column {name!r} needs its cuts as a list of numbers.")
         integer = kind != "number"
-        return Number(
-            integer=integer, edges=number_edges(name, low, high, integer, bins, cuts), **common
-        )
+        edges = number_edges(name, low, high, integer, bins, cuts)
+        return check_detail(Number(integer=integer, edges=edges, **common))
     if kind in ("date", "datetime"):
         if low is None or high is None:
             raise SchemaError(
@@ -469,11 +472,9 @@ def _column(
             )
         resolution = settings.get("resolution", "month")
         edges = moment_edges(name, low, high, kind == "date", resolution, bins)
-        return Moment(
-            date=kind == "date",
-            resolution="bins" if bins is not None else resolution,
-            edges=edges,
-            **common,
+        resolution = "bins" if bins is not None else resolution
+        return check_detail(
+            Moment(date=kind == "date", resolution=resolution, edges=edges, **common)
         )
     if kind == "string":
         raise SchemaError(
@@ -555,6 +556,8 @@ def _to_binned_field(
     bounds: dict[str, Any]
     if not column.ordered:
         block["ordered"] = False
+    said = {"detail": column.detail, "step": column.step}
+    block |= {key: value for key, value in said.items() if value is not None}
     if isinstance(column, Number):
         kind = "integer" if column.integer else "number"
         bounds = (

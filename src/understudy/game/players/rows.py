@@ -178,9 +178,8 @@ class RowPlayer:
             if grid.is_whole and len(grid.positions) == 1:
                 (position,), pooled = grid.positions, self._evidence.tables[grid]
                 ordered = ordered_values(self._schema.columns[position])
-                self._priors[position] = to_distribution(
-                    pooled.counts, self._n, pooled.sigma, ordered
-                )
+                counts = self._evidence.with_runs(grid)
+                self._priors[position] = to_distribution(counts, self._n, pooled.sigma, ordered)
         # a model was proposed before anything was known: start again from the columns as they are
         # now
         if not self._targets:
