@@ -52,8 +52,9 @@ from understudy.runtime.watching import Watcher
 
 ROUNDS = 30  # 20 to 45 do about as well (docs/arp-constants.md)
 # ... while they leave so much noise, as a share of the rows. Beyond it pairs cost more than they
-# bring: fewer rounds, down to so many, and down to so much of what they would get
-NOISE_A_ROUND, FEWEST_ROUNDS, LEAST_FOR_PAIRS = 0.03, 5, 0.45
+# bring: fewer rounds, down to so many, and down to so much of what they would get; few strong ones
+# still stand out
+NOISE_A_ROUND, FEWEST_ROUNDS, LEAST_FOR_PAIRS = 0.02, 5, 0.3
 # heat holds strong dependences back by a share of the noise; where noise is small there is room for
 # more
 HOTTEST = 0.8
@@ -72,6 +73,8 @@ DROWNED = 1.0
 # cells are drowned by so much: rounds may then choose narrower tables
 WORTH_ROUNDS, DEEP = 1.1, 250.0
 SIGMAS_IN_ROUNDS = 8.0  # rows of an average cell of a candidate in bins, in noises
+# of rounds in bins, the last: in whole tables, for spikes that bins cut through
+WHOLE_ROUNDS = 1 / 3
 # heat in bins grows with the columns up to so many: fewer leave less open, and heat would only hold
 # back what they have to do with each other
 COLUMNS_OF_FULL_HEAT = 14
@@ -247,6 +250,7 @@ class Arp(Mechanism):
                     select=select,
                     measure=measure,
                     sigmas=SIGMAS_IN_ROUNDS,
+                    rounds=plan.rounds - round(WHOLE_ROUNDS * plan.rounds),
                 )
                 if plan.binned
                 else WorstMarginal(meter, tables.candidates, select=select, measure=measure)
