@@ -195,7 +195,7 @@ def parity_rows(count: int) -> np.ndarray:
     return np.column_stack([bits, bits.sum(axis=1) % 2]).astype(np.int32)
 
 
-def pairs_of(rows: np.ndarray) -> list[Target]:
+def parity_targets(rows: np.ndarray) -> list[Target]:
     return [
         TableTarget(pair, (2, 2), np.bincount(rows[:, pair] @ [2, 1], minlength=4), np.ones(4))
         for pair in itertools.combinations(range(3), 2)
@@ -206,7 +206,7 @@ def test_what_no_table_tells_is_let_go_by_a_first_sweep_that_is_hot_enough() -> 
     odd: dict[float, float] = {}
     for first_heat in (0.0, 0.1, 6.0):
         rows = parity_rows(4_000)
-        targets = pairs_of(rows)
+        targets = parity_targets(rows)
         fit_rows(rows, (2, 2, 2), 4_000, targets, sweeps=3, seed=1, heat=0.1, first_heat=first_heat)
         odd[first_heat] = float((rows.sum(axis=1) % 2).mean())
         for target in targets:  # the last sweeps have little heat, and meet the tables
@@ -219,7 +219,7 @@ def test_one_sweep_alone_has_no_first_heat() -> None:
     made = []
     for first_heat in (0.0, 50.0):
         rows = parity_rows(2_000)
-        targets = pairs_of(rows)
+        targets = parity_targets(rows)
         fit_rows(rows, (2, 2, 2), 2_000, targets, sweeps=1, seed=1, heat=0.1, first_heat=first_heat)
         made.append(rows)
     assert (made[0] == made[1]).all()
@@ -231,7 +231,13 @@ def test_released_rows_forget_what_no_table_tells_however_small_the_noise(
 ) -> None:
     """Three sweeps at such a heat left every row where the descent had put it."""
     codes, schema = parity_rows(8_000), us.Schema.from_domain({"a": 2, "b": 2, "c": 2})
-    fitted = Fitted(8_000, tuple(pairs_of(codes)), heat=0.5 * sigma, priors=(np.full(2, 0.5),) * 3, sweeps=3)
+    fitted = Fitted(
+        8_000,
+        tuple(parity_targets(codes)),
+        heat=0.5 * sigma,
+        priors=(np.full(2, 0.5),) * 3,
+        sweeps=3,
+    )
     assert fitted.move(8_000) == 2 * CHAINS  # two tables a column, and so many people a row
     model = RowModel(schema, codes, fitted, NoWatcher())
     rows = model.rows(8_000, np.random.default_rng(2))

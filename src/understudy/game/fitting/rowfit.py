@@ -228,9 +228,7 @@ def fit_rows(
         coarse = binned.bundle(batch, scale) if binned.targets else None
         listed = sparse.bundle(batch, scale) if sparse.targets else None
         asked = single.bundle(batch, scale) if single.targets else None
-        calm = Settings(
-            np.float32(scale), np.float32(heat), log_priors.astype(np.float32), offsets
-        )
+        calm = Settings(np.float32(scale), np.float32(heat), log_priors.astype(np.float32), offsets)
         warm = calm._replace(heat=np.float32(max(heat, first_heat)))
         cost, moves = np.zeros(int(sizes.max()), np.float32), 0
         cuts = [len(batch) * i // SLICES for i in range(SLICES + 1)]
