@@ -53,8 +53,9 @@ from understudy.schema import Schema
 
 ROUNDS = 30  # 20 to 45 do about as well (docs/arp-constants.md)
 # ... while they leave so much noise, as a share of the rows. Beyond it pairs cost more than they
-# bring: fewer rounds, down to so many, and down to so much of what they would get
-NOISE_A_ROUND, FEWEST_ROUNDS, LEAST_FOR_PAIRS = 0.03, 5, 0.45
+# bring: fewer rounds, down to so many, and down to so much of what they would get; few strong ones
+# still stand out
+NOISE_A_ROUND, FEWEST_ROUNDS, LEAST_FOR_PAIRS = 0.02, 5, 0.3
 # heat holds strong dependences back by a share of the noise; where noise is small there is room for
 # more
 HOTTEST = 0.8
@@ -75,8 +76,8 @@ WORTH_ROUNDS, DEEP = 1.1, 250.0
 # the same for pairs in bins: what rounds leave of the largest cell and of all cells is less earlier
 WORTH_ROUNDS_IN_BINS = 0.7
 SIGMAS_IN_ROUNDS = 8.0  # rows of an average cell of a candidate in bins, in noises
-# of all rounds in bins, the last: bins may have cut through a spike, which only whole tables show
-WHOLE_IN_ROUNDS = 0.5
+# of rounds in bins, the last: in whole tables, for spikes that bins cut through
+WHOLE_ROUNDS = 1 / 2
 # heat in bins grows with the columns up to so many: fewer leave less open, and heat would only hold
 # back what they have to do with each other
 COLUMNS_OF_FULL_HEAT = 14
@@ -244,18 +245,19 @@ class Arp(Mechanism):
         if adaptive:
             each, selecting = shares.rest / plan.rounds, Fraction(self.selecting)
             select, measure = each * selecting, each * (1 - selecting)
-            whole = WorstMarginal(meter, tables.candidates, select=select, measure=measure)
-            if plan.binned:
-                coarse = WorstInBins(
+            steps.append(
+                WorstInBins(
                     meter,
                     schema,
                     tables.candidates,
                     select=select,
                     measure=measure,
                     sigmas=SIGMAS_IN_ROUNDS,
+                    rounds=plan.rounds - round(WHOLE_ROUNDS * plan.rounds),
                 )
-                steps += [coarse] * (plan.rounds - round(plan.rounds * WHOLE_IN_ROUNDS))
-            steps.append(whole)
+                if plan.binned
+                else WorstMarginal(meter, tables.candidates, select=select, measure=measure)
+            )
         elif plan.binned:
             steps += resolving(
                 meter,
@@ -279,7 +281,7 @@ class Arp(Mechanism):
             sooner=SOONER if adaptive and not tables.pairs_only else 0.0,
             watcher=watcher,
         )
-        rounds = plan.rounds + (len(before) if adaptive else len(steps) - 1)
+        rounds = len(steps) - 1 + plan.rounds
         return play(data, InTurn(*steps), rounds=rounds, watcher=watcher, schema=schema)
 
     def _in_bins(self, tables: Tables, sigma: float, rows: int) -> bool:
