@@ -20,9 +20,10 @@ import numpy as np
 from understudy.counting.tally import DENSE_CELLS
 from understudy.errors import NotSupported, ParameterError
 from understudy.game.fitting.evidence import with_sums
+from understudy.game.fitting.ties import MANY_VALUES
 from understudy.game.loop import Played, QueryPlayer, play
 from understudy.game.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
-from understudy.game.players.resolving import REPAIRS, WorstInBins, resolving
+from understudy.game.players.resolving import REPAIRS, AllTied, WorstInBins, resolving
 from understudy.game.players.rows import (
     HEAT,
     LAST_SWEEPS,
@@ -173,7 +174,7 @@ class Arp(Mechanism):
         pace = self._pace(tables, rho, means.rows, adaptive)
         sigma = self._sigma(tables, rho, pace)
         share = pace.first if tables.beyond_columns else Fraction(1)
-        binned = self._in_bins(brief, tables, sigma, means.rows)
+        binned = self._in_bins(brief, tables, sigma, means.rows, adaptive)
         beside = adaptive or binned
         if (self.residuals or not beside) and self._in_residuals(brief, tables, sigma, means.rows):
             return self._residuals(brief, means, pace.first)
@@ -201,7 +202,8 @@ class Arp(Mechanism):
         # decided for the fewest rows, which more rows only confirm
         fewest = fewest_rows(brief, means)
         at_once = not (
-            self._in_bins(brief, tables, sigma, fewest) or self.is_adaptive(tables, rho, fewest)
+            self._in_bins(brief, tables, sigma, fewest, False)
+            or self.is_adaptive(tables, rho, fewest)
         )
         return Decision.of(
             self,
@@ -243,7 +245,7 @@ class Arp(Mechanism):
                 WorstInBins(
                     meter,
                     schema,
-                    tables.candidates,
+                    tables.own,
                     select=select,
                     measure=measure,
                     sigmas=SIGMAS_IN_ROUNDS,
@@ -261,7 +263,7 @@ class Arp(Mechanism):
                 selecting=Fraction(self.selecting),
             )
         else:
-            steps.append(MeasureAll(meter, batches, rho=rho, weights=weights))
+            steps.append(AllTied(meter, schema, batches, rho=rho, weights=weights))
         in_bins = plan.binned and not adaptive
         data = RowPlayer(
             schema,
@@ -277,13 +279,17 @@ class Arp(Mechanism):
         rounds = len(steps) - 1 + plan.rounds
         return play(data, InTurn(*steps), rounds=rounds, watcher=watcher, schema=schema)
 
-    def _in_bins(self, brief: Brief, tables: Tables, sigma: float, rows: int) -> bool:
-        """The public rule: where a pair has an ordered column of many values, and cells of average
-        size below their noise.
+    def _in_bins(
+        self, brief: Brief, tables: Tables, sigma: float, rows: int, adaptive: bool
+    ) -> bool:
+        """The public rule: where a pair has an ordered column of many values, or in rounds another
+        of very many, and cells of average size below their noise.
         """
         possible = tables.pairs_only and bool(tables.own)
         wide = any(
-            column.ordered and column.values > FEW_VALUES
+            column.values > FEW_VALUES
+            if column.ordered
+            else adaptive and column.values > MANY_VALUES
             for table in tables.own
             if table.size * sigma > DROWNED * rows
             for column in (brief.schema.columns[p] for p in table.positions)
@@ -341,7 +347,7 @@ class Arp(Mechanism):
         few = self.rounds is None and rounds.rounds < min(ROUNDS, len(tables.own))
         # as far as their number is public: a release that may choose is counted as one that does
         public = tables.neighbours is Neighbours.REPLACE_ONE
-        average = sum(batch.size for batch in tables.own) / len(tables.own)
+        average = sum(tables.sizes) / len(tables.own)
         deep = public and at_once * average > DEEP * rows
         return noisy and (few or deep or at_once > WORTH_ROUNDS * self._sigma(tables, rho, rounds))
 
@@ -419,6 +425,7 @@ class Tables:
     candidates: Sequence[Marginal]
     lost: Sequence[Marginal]
     neighbours: Neighbours
+    sizes: Sequence[int]  # cells of each own table, about, with rare values tied
 
     @classmethod
     def of(cls, brief: Brief) -> Tables:
@@ -426,6 +433,7 @@ class Tables:
         return cls(
             ones=one_way(brief.schema),
             own=own,
+            sizes=[math.prod(_tied_size(brief, p) for p in table.positions) for table in own],
             lost=lost_pairs(own),
             single=single_queries(brief),
             candidates=closure(brief),
@@ -552,6 +560,12 @@ def closure(brief: Brief) -> list[Marginal]:
     return chosen
 
 
+def _tied_size(brief: Brief, position: int) -> int:
+    """About how many values of a column a table keeps apart."""
+    column = brief.schema.columns[position]
+    return column.size if column.ordered else min(column.size, MANY_VALUES)
+
+
 def _share_of_heat(columns: int) -> float:
     """Of the heat for pairs, in bins: less where few columns leave little open."""
     return min(1.0, columns / COLUMNS_OF_FULL_HEAT)
@@ -559,7 +573,7 @@ def _share_of_heat(columns: int) -> float:
 
 def _median_size(tables: Tables) -> int:
     """How many cells a table of the workload has, half of them having no more."""
-    return sorted(batch.size for batch in tables.own)[len(tables.own) // 2]
+    return sorted(tables.sizes)[len(tables.own) // 2]
 
 
 def _below(width: int) -> int:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.game.fitting.ties import MANY_VALUES, ties_of
 from understudy.privacy import Measurement
 from understudy.queries.base import QueryClass
-from understudy.queries.binned import BinnedMarginal
+from understudy.queries.binned import BinnedMarginal, Bins
 from understudy.queries.marginal import Marginal
 from understudy.schema.domain import Domain
 
@@ -42,15 +43,18 @@ class Resolution:
     n: int
 
     def table(self, whole: Marginal, cells: float, calm: float = 0.0) -> Marginal | BinnedMarginal:
-        """The table of some columns in about so many cells: only ordered columns are merged, and
-        one of few values leaves its share to the others.
+        """The table of some columns in about so many cells: ordered columns are merged, and one of
+        few values leaves its share to the others. Of other columns, only values far below noise are.
 
         Where noise is small (``calm`` up to 1), what all of them leave goes to rare values.
         """
         ordered = [self.schema.columns[p].ordered for p in whole.positions]
+        ties = self._ties(whole, cells)
         needs = [
-            effective(self.columns[p]) if is_ordered else float(size)
-            for p, size, is_ordered in zip(whole.positions, whole.shape, ordered, strict=True)
+            effective(self.columns[p]) if is_ordered else float(max(tied) + 1 if tied else size)
+            for p, size, is_ordered, tied in zip(
+                whole.positions, whole.shape, ordered, ties, strict=True
+            )
         ]
         counts = shared(cells, needs)
         left = max(cells / math.prod(counts), 1.0) ** calm
@@ -60,12 +64,27 @@ class Resolution:
         bins = [
             bins_of(self.columns[p], self.schema.columns[p].values, on_ladder(count))
             if is_ordered
-            else None
-            for p, count, is_ordered in zip(whole.positions, counts, ordered, strict=True)
+            else tied
+            for p, count, is_ordered, tied in zip(
+                whole.positions, counts, ordered, ties, strict=True
+            )
         ]
-        if all(one is None for one in bins):
-            return whole
-        return BinnedMarginal(whole.positions, whole.shape, tuple(bins))
+        return _in_bins(whole, bins)
+
+    def tied(self, whole: Marginal, cells: float) -> Marginal | BinnedMarginal:
+        """The table with nothing merged but values far below noise, of long columns without
+        order.
+        """
+        return _in_bins(whole, self._ties(whole, cells))
+
+    def _ties(self, whole: Marginal, cells: float) -> list[Bins]:
+        """Of each column its ties; None where it is ordered or short."""
+        return [
+            None
+            if self.schema.columns[p].ordered or size <= MANY_VALUES
+            else ties_of(self.columns[p], on_ladder(cells))
+            for p, size in zip(whole.positions, whole.shape, strict=True)
+        ]
 
     def dependent_table(
         self,
@@ -101,6 +120,12 @@ class Resolution:
         gap = np.asarray(table.counts, np.float64) - self.n * expected
         noise = len(gap) * float(table.sigma) ** 2
         return math.sqrt(max(0.0, float(gap @ gap) - noise)) / self.n
+
+
+def _in_bins(whole: Marginal, bins: Sequence[Bins]) -> Marginal | BinnedMarginal:
+    if all(one is None for one in bins):
+        return whole
+    return BinnedMarginal(whole.positions, whole.shape, tuple(bins))
 
 
 def shared(cells: float, needs: Sequence[float]) -> list[float]:

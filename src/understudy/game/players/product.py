@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from understudy.counting.tally import CodedRows
-from understudy.game.fitting.histogram import to_distribution
+from understudy.game.fitting.categories import distribution_of
 from understudy.game.fitting.rounding import systematic_counts
 from understudy.game.loop import Finding
 from understudy.privacy import Measurement
@@ -81,8 +81,8 @@ class Product:
         if measurement.keys is None:
             (position,) = measurement.batch.columns
             ordered = ordered_values(self._schema.columns[position])
-            return to_distribution(measurement.counts, self._n, float(measurement.sigma), ordered)
+            return distribution_of(measurement.counts, self._n, float(measurement.sigma), ordered)
         # what stayed below a threshold counts as none, as the projection would have it
         whole = np.zeros(measurement.batch.size)
         whole[measurement.keys] = measurement.counts
-        return to_distribution(whole, self._n, 0.0)
+        return distribution_of(whole, self._n, 0.0)

@@ -11,7 +11,7 @@ import numpy as np
 from understudy.counting.tally import DENSE_CELLS, CodedRows, Counts
 from understudy.errors import NotSupported
 from understudy.game.fitting.evidence import SUMS_UP_TO, Evidence, plant
-from understudy.game.fitting.histogram import to_distribution
+from understudy.game.fitting.categories import distribution_of
 from understudy.game.fitting.rowfit import TableTarget, Target, count_binned, fit_rows
 from understudy.game.loop import Finding, learning
 from understudy.game.players.product import ProductModel, in_bins, ordered_values
@@ -167,7 +167,7 @@ class RowPlayer:
             if grid.is_whole and len(grid.positions) == 1:
                 (position,), pooled = grid.positions, self._evidence.tables[grid]
                 ordered = ordered_values(self._schema.columns[position])
-                self._priors[position] = to_distribution(
+                self._priors[position] = distribution_of(
                     pooled.counts, self._n, pooled.sigma, ordered
                 )
         # a model was proposed before anything was known: start again from the columns as they are
