@@ -123,6 +123,7 @@ class Arp(Mechanism):
         first: share of the budget for the 1-way marginals; ``None`` for 35% when adaptive, more for
             few rows, else 12%.
         selecting: share of each round for the selection, when adaptive.
+        supported: release only those categories whose noisy count stands out of its noise.
     """
 
     adaptive: bool | None = None
@@ -131,6 +132,7 @@ class Arp(Mechanism):
     rounds: int | None = None
     first: Fraction | None = None
     selecting: Fraction = Fraction(35, 100)
+    supported: bool = False
 
     name: ClassVar[str] = "arp"
     summary: ClassVar[str] = (
@@ -158,6 +160,11 @@ class Arp(Mechanism):
             raise ParameterError(
                 "arp measures residuals all at once and whole; leave out adaptive and bins, or"
                 " residuals."
+            )
+        if self.residuals and self.supported:
+            raise ParameterError(
+                "arp cannot tell from residuals which single counts stand out; leave out residuals"
+                " or supported."
             )
         check_width(self.name, brief.schema)
         widths = [len(columns) for batch in brief.workload for columns in batch.column_sets()]
@@ -274,6 +281,7 @@ class Arp(Mechanism):
             last_sweeps=LAST_SWEEPS_IN_BINS if in_bins else LAST_SWEEPS,
             heat=plan.heat,
             sooner=SOONER if adaptive and not tables.pairs_only else 0.0,
+            supported=self.supported,
             watcher=watcher,
         )
         rounds = len(steps) - 1 + plan.rounds
@@ -304,6 +312,7 @@ class Arp(Mechanism):
             return self.residuals and possible
         largest = max((size for table in tables.own for size in table.shape), default=0)
         by_rule = self.adaptive is None and self.bins is None and self.first is None
+        by_rule = by_rule and not self.supported
         pairs = tables.pairs_only and brief.neighbours is Neighbours.REPLACE_ONE
         return (
             by_rule

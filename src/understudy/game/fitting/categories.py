@@ -65,6 +65,14 @@ def distribution_of(noisy: np.ndarray, n: float, sigma: float, ordered: int = 0)
     return ways[better](values, n, sigma)
 
 
+def supported_part(probabilities: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """The same distribution without the values that no noisy count supports."""
+    kept = np.where(there, probabilities, 0.0)
+    total = float(kept.sum())
+    shares: np.ndarray = kept / total if total > 0 else there / there.sum()
+    return shares
+
+
 def by_frequency(noisy: np.ndarray, n: float, sigma: float) -> np.ndarray:
     """Probabilities where counts above the noise are taken as they are, and rare values share the
     rest by their posterior means. The least supported get none.

@@ -10,8 +10,8 @@ import numpy as np
 
 from understudy.counting.tally import DENSE_CELLS, CodedRows, Counts
 from understudy.errors import NotSupported
-from understudy.game.fitting.evidence import SUMS_UP_TO, Evidence, plant
-from understudy.game.fitting.categories import distribution_of
+from understudy.game.fitting.evidence import SUMS_UP_TO, Evidence, Pooled, plant
+from understudy.game.fitting.categories import distribution_of, standing_out, supported_part
 from understudy.game.fitting.rowfit import TableTarget, Target, count_binned, fit_rows
 from understudy.game.loop import Finding, learning
 from understudy.game.players.product import ProductModel, in_bins, ordered_values
@@ -48,6 +48,7 @@ class Fitted:
     heat: float
     priors: tuple[np.ndarray, ...] = field(repr=False)
     sweeps: int  # of rows that are asked for
+    closed: frozenset[int] = frozenset()  # columns that have no values but those of their prior
 
 
 class RowModel:
@@ -88,9 +89,19 @@ class RowModel:
             seed=int(rng.integers(2**31)),
             heat=fit.heat,
             priors=fit.priors,
+            closed=fit.closed,
             tell=self._watcher.part,
         )
+        self._keep_closed(codes, rng)
         return codes if len(codes) == count else repeated(codes, count, rng)
+
+
+    def _keep_closed(self, codes: np.ndarray, rng: np.random.Generator) -> None:
+        """What a fit without heat would leave: nobody has a value that may not be."""
+        for column in sorted(self._fitted.closed):
+            prior = self._fitted.priors[column]
+            stray = np.flatnonzero(prior[codes[:, column]] <= 0)
+            codes[stray, column] = rng.choice(len(prior), len(stray), p=prior)
 
 
 class RowPlayer:
@@ -108,6 +119,8 @@ class RowPlayer:
             already agree.
         sooner: sigmas by which surprising cells are believed sooner, for tables picked because they
             surprise.
+        supported: whether columns without order have only values whose count by itself stands out
+            of its noise, as it was first measured.
         watcher: told how much of a refit is done.
     """
 
@@ -123,9 +136,11 @@ class RowPlayer:
         heat: float = HEAT,
         sums_up_to: int = SUMS_UP_TO,
         sooner: float = 0.0,
+        supported: bool = False,
         watcher: Watcher | None = None,
     ) -> None:
         self._schema, self._n, self._rng = schema, n, rng
+        self._supported, self._there = supported, dict[int, np.ndarray]()
         self._sweeps, self._last_sweeps, self._heat = sweeps, last_sweeps, heat
         self._watcher = watcher or NoWatcher()
         self._evidence = Evidence(sums_up_to, sooner)
@@ -165,11 +180,8 @@ class RowPlayer:
         columns = sorted({c for grid in fresh for c in grid.positions})
         for grid in sorted(fresh, key=_order):
             if grid.is_whole and len(grid.positions) == 1:
-                (position,), pooled = grid.positions, self._evidence.tables[grid]
-                ordered = ordered_values(self._schema.columns[position])
-                self._priors[position] = distribution_of(
-                    pooled.counts, self._n, pooled.sigma, ordered
-                )
+                (position,) = grid.positions
+                self._priors[position] = self._prior(position, self._evidence.tables[grid])
         # a model was proposed before anything was known: start again from the columns as they are
         # now
         if not self._targets:
@@ -190,6 +202,15 @@ class RowPlayer:
         if self._evidence.wide or self._evidence.single:
             self._fit()
         fresh.clear()
+
+    def _prior(self, position: int, pooled: Pooled) -> np.ndarray:
+        column = self._schema.columns[position]
+        prior = distribution_of(pooled.counts, self._n, pooled.sigma, ordered_values(column))
+        if not self._supported or column.ordered:
+            return prior
+        # decided once, so that rows never have to leave a value again
+        there = self._there.setdefault(position, standing_out(pooled.counts, pooled.sigma))
+        return supported_part(prior, there)
 
     def _fits_ahead(self, wide: int) -> int:
         """How many times the rows will be fitted to the fresh evidence, at least; only those who
@@ -233,6 +254,7 @@ class RowPlayer:
             heat=fit.heat,
             priors=fit.priors,
             columns=columns,
+            closed=fit.closed,
             tell=lambda share: tell(min((before + share) / self._fits, 1.0)),
         )
         self._fitted_so_far += 1
@@ -245,7 +267,8 @@ class RowPlayer:
         others = self._evidence.other_targets(self._rows(), self._n / self._count)
         targets = tuple(target.times(finest**2) for target in (*self._targets.values(), *others))
         heat, priors = self._heat * finest, tuple(self._priors)
-        return Fitted(self._n, targets, heat, priors, self._last_sweeps)
+        closed = frozenset(self._there)
+        return Fitted(self._n, targets, heat, priors, self._last_sweeps, closed)
 
 
 def _order(grid: Grid) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
