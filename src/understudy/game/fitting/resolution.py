@@ -53,15 +53,14 @@ class Resolution:
         """
         ordered = [self.schema.columns[p].ordered for p in whole.positions]
         ties = self._ties(whole, cells)
+        sizes = _in_bins(whole, ties).shape
         needs = [
-            effective(self.columns[p]) if is_ordered else float(max(tied) + 1 if tied else size)
-            for p, size, is_ordered, tied in zip(
-                whole.positions, whole.shape, ordered, ties, strict=True
-            )
+            effective(self.columns[p]) if is_ordered else float(size)
+            for p, size, is_ordered in zip(whole.positions, sizes, ordered, strict=True)
         ]
         counts = shared(cells, needs)
         left = max(cells / math.prod(counts), 1.0) ** calm
-        rare = [size / count for size, count in zip(whole.shape, counts, strict=True)]
+        rare = [size / count for size, count in zip(sizes, counts, strict=True)]
         more = shared(left, rare)
         counts = [count * times for count, times in zip(counts, more, strict=True)]
         bins = [
