@@ -64,7 +64,9 @@ def test_where_neighbours_are_alike_values_that_nobody_has_get_less(sigma: float
         np.mean([one[truth == 0].sum() for one in some]) for some in (shared, usual)
     )
     assert invented < 0.8 * before
-    assert np.mean([_tv(one, truth) for one in shared]) < np.mean([_tv(one, truth) for one in usual])
+    assert np.mean([_tv(one, truth) for one in shared]) < np.mean(
+        [_tv(one, truth) for one in usual]
+    )
 
 
 @pytest.mark.parametrize("sigma", [20, 60, 200])

@@ -19,7 +19,9 @@ from understudy.mechanisms.base import Brief
 from understudy.queries.base import Neighbours
 
 VALUES, ROWS = 2_000, 20_000
-SCHEMA = us.Schema.from_domain({"code": VALUES, "group": 6, "other": 150, "age": 40}, ordered=["age"])
+SCHEMA = us.Schema.from_domain(
+    {"code": VALUES, "group": 6, "other": 150, "age": 40}, ordered=["age"]
+)
 
 
 def _table(seed: int = 1) -> np.ndarray:
@@ -45,7 +47,9 @@ def _release(mechanism: str, epsilon: float = 0.5, **parameters: Any) -> us.Rele
     )
 
 
-@pytest.mark.parametrize("how", [{"adaptive": False, "bins": False}, {"bins": True}, {"adaptive": True}])
+@pytest.mark.parametrize(
+    "how", [{"adaptive": False, "bins": False}, {"bins": True}, {"adaptive": True}]
+)
 def test_frequent_values_keep_what_they_have_to_do_with_others(
     how: dict[str, bool], tmp_path: Path
 ) -> None:

@@ -10,7 +10,6 @@ so it costs nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from statistics import NormalDist
 
 import numpy as np
@@ -25,8 +24,7 @@ LEAST, LARGEST, SIZES = 0.02, 8.0, 40
 STEPS = 8  # of a sigma: noisy counts are taken together so finely
 PASSES = 300  # of expectation and maximisation: more are no better, and take longer
 # Codes are often alike where they are neighbours in a list: beyond so many sigmas of chance, rare
-# values are judged among those whose surroundings are alike, in so many groups,
-# and smoothing has the benefit of the doubt
+# values are judged among those whose surroundings are alike, in so many groups
 ALIKE, REACH, CAP, GROUPS = 2.3, 6, 3.0, 8
 SHARPER = 1.3  # power of the posterior means there: it takes people from values that nobody has
 # of the rows: the least supported values, which together have no more, get none; more of them where
@@ -40,10 +38,10 @@ BY_CHANCE = 0.05
 def distribution_of(noisy: np.ndarray, n: float, sigma: float, ordered: int = 0) -> np.ndarray:
     """Probabilities for the noisy counts of so many people.
 
-    With many values and no order, this is the better of two ways: smoothed, as every column is, or
-    by how frequent rare values are. Which is better for this column is tried on its noisy counts,
-    split in two by more noise: each way is given one half and judged by the other. Where
-    neighbours are alike, smoothing stays unless it loses every time but one.
+    Many values without order are smoothed, as every column is, or judged by how frequent rare ones
+    are. Both ways are tried on the noisy counts, split in two by more noise: each is fitted to one
+    half and judged by the other. Where neighbours are alike, smoothing stays unless it loses every
+    time but one; elsewhere it has to win every time.
 
     Args:
         ordered: the first so many values are in order, which then decides.
@@ -57,19 +55,19 @@ def distribution_of(noisy: np.ndarray, n: float, sigma: float, ordered: int = 0)
     for trial in range(TRIALS):
         more = sigma * rng.standard_normal(len(values))
         usual, other = (
-            _misfit(way, values + more, values - more, n, math.sqrt(2) * sigma) for way in ways
+            _misfit(way(values + more, n, math.sqrt(2) * sigma), values - more, n) for way in ways
         )
         gains[trial] = usual - other
     alike = _likeness(values, _surroundings(values, sigma), sigma) > ALIKE
-    better = float(np.sort(gains)[1] if alike else gains.sum()) > 0
+    better = bool(np.sort(gains)[1 if alike else -1] > 0)
     return ways[better](values, n, sigma)
 
 
 def supported_part(probabilities: np.ndarray, there: np.ndarray) -> np.ndarray:
     """The same distribution without the values that no noisy count supports."""
-    kept = np.where(there, probabilities, 0.0)
-    total = float(kept.sum())
-    shares: np.ndarray = kept / total if total > 0 else there / there.sum()
+    part = np.where(there, probabilities, 0.0)
+    total = float(part.sum())
+    shares: np.ndarray = part / total if total > 0 else there / there.sum()
     return shares
 
 
@@ -100,9 +98,9 @@ def by_frequency(noisy: np.ndarray, n: float, sigma: float) -> np.ndarray:
     likely[rising[shares <= LEFT_OUT[alike] * n]] = 0.0
     if not likely.any():
         return onto_simplex(noisy, n)
-    people = noisy.copy()
-    people[rare] = likely * left / likely.sum()
-    probabilities: np.ndarray = people / people.sum()
+    counts = noisy.copy()
+    counts[rare] = likely * left / likely.sum()
+    probabilities: np.ndarray = counts / counts.sum()
     return probabilities
 
 
@@ -166,13 +164,7 @@ def _likeness(noisy: np.ndarray, near: np.ndarray, sigma: float) -> float:
     return float(own @ near) * math.sqrt(len(noisy)) / scale if scale > 0 else 0.0
 
 
-def _misfit(
-    way: Callable[[np.ndarray, float, float], np.ndarray],
-    given: np.ndarray,
-    held: np.ndarray,
-    n: float,
-    sigma: float,
-) -> float:
-    """How far off a way is from counts that it was not given, whose noise is independent."""
-    gap = n * way(given, n, sigma) - held
+def _misfit(shares: np.ndarray, counts: np.ndarray, n: float) -> float:
+    """How far off a distribution is from counts that it was not fitted to."""
+    gap = n * shares - counts
     return float(gap @ gap)

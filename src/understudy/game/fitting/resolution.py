@@ -83,9 +83,7 @@ class Resolution:
         """Of each column its ties; None where it is ordered or short."""
         return [
             None
-            if self.schema.columns[p].ordered
-            or size <= MANY_VALUES
-            or whole.size < DROWNED * cells
+            if self.schema.columns[p].ordered or size <= MANY_VALUES or whole.size < DROWNED * cells
             else ties_of(self.columns[p], on_ladder(cells))
             for p, size in zip(whole.positions, whole.shape, strict=True)
         ]

@@ -10,8 +10,8 @@ import numpy as np
 
 from understudy.counting.tally import DENSE_CELLS, CodedRows, Counts
 from understudy.errors import NotSupported
-from understudy.game.fitting.evidence import SUMS_UP_TO, Evidence, Pooled, plant
 from understudy.game.fitting.categories import distribution_of, standing_out, supported_part
+from understudy.game.fitting.evidence import SUMS_UP_TO, Evidence, Pooled, plant
 from understudy.game.fitting.rowfit import TableTarget, Target, count_binned, fit_rows
 from understudy.game.loop import Finding, learning
 from understudy.game.players.product import ProductModel, in_bins, ordered_values
@@ -94,7 +94,6 @@ class RowModel:
         )
         self._keep_closed(codes, rng)
         return codes if len(codes) == count else repeated(codes, count, rng)
-
 
     def _keep_closed(self, codes: np.ndarray, rng: np.random.Generator) -> None:
         """What a fit without heat would leave: nobody has a value that may not be."""
