@@ -241,7 +241,7 @@ class Arp(Mechanism):
         if isinstance(plan, Decision):  # of matrix, whose play it then is
             return Matrix().play(plan, meter, rng, watcher)
         tables, shares, adaptive = plan.tables, plan.shares, plan.adaptive
-        *before, (batches, rho, weights) = _steps(tables, shares)
+        *before, (_, rho, weights) = _steps(tables, shares)
         steps: list[QueryPlayer] = [
             MeasureAll(meter, first, rho=share, weights=some) for first, share, some in before
         ]
@@ -270,7 +270,8 @@ class Arp(Mechanism):
                 selecting=Fraction(self.selecting),
             )
         else:
-            steps.append(AllTied(meter, schema, batches, rho=rho, weights=weights))
+            at_once = [*tables.lost, *tables.own]  # as _steps has them
+            steps.append(AllTied(meter, schema, at_once, rho=rho, weights=weights))
         in_bins = plan.binned and not adaptive
         data = RowPlayer(
             schema,

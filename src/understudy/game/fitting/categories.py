@@ -79,7 +79,7 @@ def by_frequency(noisy: np.ndarray, n: float, sigma: float) -> np.ndarray:
     left = n - float(noisy[~rare].sum())
     if left <= 0 or rare.sum() < FEWEST_RARE:
         return onto_simplex(noisy, n)
-    counts = noisy[rare]
+    counts = np.maximum(noisy[rare], -LARGEST * sigma)  # no noise goes further
     prior = sizes_of(counts, sigma)
     likely = _posterior_mean(counts, sigma, prior)
     near = _surroundings(noisy, sigma)
@@ -94,13 +94,14 @@ def by_frequency(noisy: np.ndarray, n: float, sigma: float) -> np.ndarray:
             )
         likely = likely**SHARPER
     rising = np.argsort(likely, kind="stable")
-    shares = np.cumsum(likely[rising]) * left / likely.sum()
-    likely[rising[shares <= LEFT_OUT[alike] * n]] = 0.0
-    if not likely.any():
+    below = np.cumsum(likely[rising])
+    if not below[-1] > 0:  # all of them, by noise that is next to none
         return onto_simplex(noisy, n)
-    counts = noisy.copy()
-    counts[rare] = likely * left / likely.sum()
-    probabilities: np.ndarray = counts / counts.sum()
+    least = min(LEFT_OUT[alike] * n / left, 0.5) * below[-1]
+    likely[rising[below <= least]] = 0.0
+    estimates = noisy.copy()
+    estimates[rare] = left * (likely / likely.sum())
+    probabilities: np.ndarray = estimates / estimates.sum()
     return probabilities
 
 
