@@ -74,6 +74,13 @@ def test_tables_tie_long_columns_without_order_only() -> None:
     assert None not in in_bins.bins
 
 
+def test_tables_too_wide_in_bins_are_left_whole() -> None:
+    schema = us.Schema.from_domain({"codes": 5_000, "x": 2_000, "y": 2_000}, ordered=["x", "y"])
+    flat = [np.full(size, 1 / size) for size in schema.shape[1:]]
+    wide = Marginal((0, 1, 2), schema.shape)
+    assert Resolution(schema, [SKEWED, *flat], 50_000).tied(wide, 100.0) == wide
+
+
 @pytest.mark.parametrize("shares", [np.ones(1), np.full(3, 1 / 3)])
 def test_nothing_is_tied_where_all_values_are_frequent(shares: np.ndarray) -> None:
     assert ties_of(shares, 100.0) is None

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.counting.tally import DENSE_CELLS
 from understudy.game.fitting.ties import MANY_VALUES, ties_of
 from understudy.privacy import Measurement
 from understudy.queries.base import QueryClass
@@ -125,7 +126,10 @@ class Resolution:
 
 
 def _in_bins(whole: Marginal, bins: Sequence[Bins]) -> Marginal | BinnedMarginal:
-    if all(one is None for one in bins):
+    """A table that is too wide in bins, too, is left whole: only occupied cells are kept of it."""
+    pairs = zip(whole.shape, bins, strict=True)
+    cells = math.prod(size if one is None else max(one) + 1 for size, one in pairs)
+    if all(one is None for one in bins) or cells > DENSE_CELLS:
         return whole
     return BinnedMarginal(whole.positions, whole.shape, tuple(bins))
 
