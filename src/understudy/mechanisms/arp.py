@@ -20,9 +20,10 @@ import numpy as np
 from understudy.counting.tally import DENSE_CELLS
 from understudy.errors import NotSupported, ParameterError
 from understudy.game.fitting.evidence import with_sums
+from understudy.game.fitting.ties import MANY_VALUES
 from understudy.game.loop import Played, QueryPlayer, play
 from understudy.game.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
-from understudy.game.players.resolving import REPAIRS, WorstInBins, resolving
+from understudy.game.players.resolving import REPAIRS, AllTied, WorstInBins, resolving
 from understudy.game.players.rows import (
     HEAT,
     LAST_SWEEPS,
@@ -128,6 +129,7 @@ class Arp(Mechanism):
         first: share of the budget for the 1-way marginals; ``None`` for 35% when adaptive, more for
             few rows, else 12%.
         selecting: share of each round for the selection, when adaptive.
+        supported: release only those categories whose noisy count stands out of its noise.
     """
 
     adaptive: bool | None = None
@@ -136,6 +138,7 @@ class Arp(Mechanism):
     rounds: int | None = None
     first: Fraction | None = None
     selecting: Fraction = Fraction(35, 100)
+    supported: bool = False
 
     name: ClassVar[str] = "arp"
     summary: ClassVar[str] = (
@@ -164,6 +167,11 @@ class Arp(Mechanism):
                 "arp measures residuals all at once and whole; leave out adaptive and bins, or"
                 " residuals."
             )
+        if self.residuals and self.supported:
+            raise ParameterError(
+                "arp cannot tell from residuals which single counts stand out; leave out residuals"
+                " or supported."
+            )
         check_width(self.name, brief.schema)
         widths = [len(columns) for batch in brief.workload for columns in batch.column_sets()]
         if len(widths) > MOST_TABLES or sum(map(_below, widths)) > MOST_BELOW:
@@ -179,7 +187,7 @@ class Arp(Mechanism):
         pace = self._pace(tables, rho, means.rows, adaptive)
         sigma = self._sigma(tables, rho, pace)
         share = pace.first if tables.beyond_columns else Fraction(1)
-        binned = self._in_bins(tables, sigma, means.rows)
+        binned = self._in_bins(tables, sigma, means.rows, adaptive)
         beside = adaptive or binned
         if (self.residuals or not beside) and self._in_residuals(brief, tables, sigma, means.rows):
             return self._residuals(brief, means, pace.first)
@@ -207,7 +215,7 @@ class Arp(Mechanism):
         # decided for the fewest rows, which more rows only confirm
         fewest = fewest_rows(brief, means)
         at_once = not (
-            self._in_bins(tables, sigma, fewest) or self.is_adaptive(tables, rho, fewest)
+            self._in_bins(tables, sigma, fewest, False) or self.is_adaptive(tables, rho, fewest)
         )
         return Decision.of(
             self,
@@ -238,7 +246,7 @@ class Arp(Mechanism):
         if isinstance(plan, Decision):  # of matrix, whose play it then is
             return Matrix().play(plan, meter, rng, watcher)
         tables, shares, adaptive = plan.tables, plan.shares, plan.adaptive
-        *before, (batches, rho, weights) = _steps(tables, shares)
+        *before, (_, rho, weights) = _steps(tables, shares)
         steps: list[QueryPlayer] = [
             MeasureAll(meter, first, rho=share, weights=some) for first, share, some in before
         ]
@@ -249,11 +257,12 @@ class Arp(Mechanism):
                 WorstInBins(
                     meter,
                     schema,
-                    tables.candidates,
+                    tables.own,
                     select=select,
                     measure=measure,
                     sigmas=SIGMAS_IN_ROUNDS,
                     rounds=plan.rounds - round(WHOLE_ROUNDS * plan.rounds),
+                    whole=tables.candidates,
                 )
                 if plan.binned
                 else WorstMarginal(meter, tables.candidates, select=select, measure=measure)
@@ -268,7 +277,8 @@ class Arp(Mechanism):
                 selecting=Fraction(self.selecting),
             )
         else:
-            steps.append(MeasureAll(meter, batches, rho=rho, weights=weights))
+            at_once = [*tables.lost, *tables.own]  # as _steps has them
+            steps.append(AllTied(meter, schema, at_once, rho=rho, weights=weights))
         in_bins = plan.binned and not adaptive
         data = RowPlayer(
             schema,
@@ -279,17 +289,19 @@ class Arp(Mechanism):
             last_sweeps=LAST_SWEEPS_IN_BINS if in_bins else LAST_SWEEPS,
             heat=plan.heat,
             sooner=SOONER if adaptive and not tables.pairs_only else 0.0,
+            supported=self.supported,
             watcher=watcher,
         )
         rounds = len(steps) - 1 + plan.rounds
         return play(data, InTurn(*steps), rounds=rounds, watcher=watcher, schema=schema)
 
-    def _in_bins(self, tables: Tables, sigma: float, rows: int) -> bool:
-        """The public rule: where a pair has an ordered column of many values, and cells of average
-        size below their noise.
+    def _in_bins(self, tables: Tables, sigma: float, rows: int, adaptive: bool) -> bool:
+        """The public rule: where a pair has an ordered column of many values, or in rounds another
+        of very many, and cells of average size below their noise.
         """
         possible = tables.pairs_only and bool(tables.own)
-        drowned = any(table.size * sigma > DROWNED * rows for table in tables.long)
+        long = [*tables.long, *(tables.unordered if adaptive else ())]
+        drowned = any(table.size * sigma > DROWNED * rows for table in long)
         return possible and (drowned if self.bins is None else bool(self.bins))
 
     def _in_residuals(self, brief: Brief, tables: Tables, sigma: float, rows: int) -> bool:
@@ -300,6 +312,7 @@ class Arp(Mechanism):
             return self.residuals and possible
         largest = max((size for table in tables.own for size in table.shape), default=0)
         by_rule = self.adaptive is None and self.bins is None and self.first is None
+        by_rule = by_rule and not self.supported
         pairs = tables.pairs_only and brief.neighbours is Neighbours.REPLACE_ONE
         return (
             by_rule
@@ -337,8 +350,8 @@ class Arp(Mechanism):
             return True
         once, rounds = (self._pace(tables, rho, rows, way) for way in (False, True))
         at_once = self._sigma(tables, rho, once)
-        average = sum(batch.size for batch in tables.own) / len(tables.own)
-        binned = self._in_bins(tables, at_once, rows)
+        average = sum(tables.sizes) / len(tables.own)
+        binned = self._in_bins(tables, at_once, rows, False)
         cells = average if binned else _median_size(tables)
         noisy = at_once > SMALL_NOISE * rows and at_once * cells > DROWNED * rows
         # for few rows, a round less leaves more to the single columns, too
@@ -423,7 +436,9 @@ class Tables:
     candidates: Sequence[Marginal]
     lost: Sequence[Marginal]
     long: Sequence[Marginal]  # of its own, those with an ordered column of many values
+    unordered: Sequence[Marginal]  # those with one of very many values without order
     neighbours: Neighbours
+    sizes: Sequence[int]  # cells of each own table, about, with rare values tied
 
     @classmethod
     def of(cls, brief: Brief) -> Tables:
@@ -431,8 +446,10 @@ class Tables:
         return cls(
             ones=one_way(brief.schema),
             own=own,
+            sizes=[math.prod(_tied_size(brief, p) for p in table.positions) for table in own],
             lost=lost_pairs(own),
-            long=[table for table in own if _is_long(brief.schema, table)],
+            long=[table for table in own if _is_long(brief.schema, table, True, FEW_VALUES)],
+            unordered=[t for t in own if _is_long(brief.schema, t, False, MANY_VALUES)],
             single=single_queries(brief),
             candidates=closure(brief),
             neighbours=brief.neighbours,
@@ -558,9 +575,16 @@ def closure(brief: Brief) -> list[Marginal]:
     return chosen
 
 
-def _is_long(schema: Schema, table: Marginal) -> bool:
+def _is_long(schema: Schema, table: Marginal, ordered: bool, values: int) -> bool:
+    """Whether it has a column of more than so many values, with an order or without."""
     columns = (schema.columns[p] for p in table.positions)
-    return any(column.ordered and column.values > FEW_VALUES for column in columns)
+    return any(column.ordered is ordered and column.values > values for column in columns)
+
+
+def _tied_size(brief: Brief, position: int) -> int:
+    """About how many values of a column a table keeps apart."""
+    column = brief.schema.columns[position]
+    return column.size if column.ordered else min(column.size, MANY_VALUES)
 
 
 def _share_of_heat(columns: int) -> float:
@@ -570,7 +594,7 @@ def _share_of_heat(columns: int) -> float:
 
 def _median_size(tables: Tables) -> int:
     """How many cells a table of the workload has, half of them having no more."""
-    return sorted(batch.size for batch in tables.own)[len(tables.own) // 2]
+    return sorted(tables.sizes)[len(tables.own) // 2]
 
 
 def _below(width: int) -> int:

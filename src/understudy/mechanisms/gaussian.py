@@ -39,9 +39,11 @@ class Gaussian(Mechanism):
 
     Attributes:
         first: share of the budget for the 1-way marginals.
+        supported: release only those categories whose noisy count stands out of its noise.
     """
 
     first: Fraction = Fraction(1, 10)
+    supported: bool = False
 
     name: ClassVar[str] = "gaussian"
     summary: ClassVar[str] = (
@@ -101,5 +103,12 @@ class Gaussian(Mechanism):
         query = InTurn(
             MeasureAll(meter, ones, rho=first), MeasureAll(meter, wider, rho=means.rho - first)
         )
-        data = RowPlayer(schema, n=means.rows, rng=rng, sweeps=SWEEPS, watcher=watcher)
+        data = RowPlayer(
+            schema,
+            n=means.rows,
+            rng=rng,
+            sweeps=SWEEPS,
+            supported=self.supported,
+            watcher=watcher,
+        )
         return play(data, query, rounds=2, watcher=watcher, schema=schema)

@@ -21,7 +21,13 @@ from understudy.runtime.watching import Watcher
 
 @dataclass(frozen=True, kw_only=True)
 class Independent(Mechanism):
-    """Data player: product of 1-way marginals. Query player: measures all of them at once."""
+    """Data player: product of 1-way marginals. Query player: measures all of them at once.
+
+    Attributes:
+        supported: release only those categories whose noisy count stands out of its noise.
+    """
+
+    supported: bool = False
 
     name: ClassVar[str] = "independent"
     summary: ClassVar[str] = (
@@ -54,4 +60,5 @@ class Independent(Mechanism):
     ) -> Played:
         schema, rows = decision.brief.schema, decision.means.rows
         query = MeasureAll(meter, decision.plan, rho=decision.means.rho)
-        return play(Product(schema, rows), query, rounds=1, watcher=watcher, schema=schema)
+        data = Product(schema, rows, supported=self.supported)
+        return play(data, query, rounds=1, watcher=watcher, schema=schema)

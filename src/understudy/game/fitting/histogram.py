@@ -38,14 +38,19 @@ def to_distribution(noisy: np.ndarray, n: float, sigma: float, ordered: int = 0)
     """
     there = np.ones(len(noisy), np.bool_)
     there[:ordered] = between_tails(noisy[:ordered], sigma)
-    values, total = smoothed(noisy, sigma)[there], max(n, 1.0)
-    falling = np.sort(values)[::-1]
+    share = np.zeros(len(noisy))
+    share[there] = onto_simplex(smoothed(noisy, sigma)[there], n)
+    return share
+
+
+def onto_simplex(values: np.ndarray, n: float) -> np.ndarray:
+    """The nearest distribution to the counts of so many people."""
+    total, falling = max(n, 1.0), np.sort(values)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, len(values) + 1)
     last = np.flatnonzero(falling > excess)[-1]
     projected = np.maximum(values - excess[last], 0.0)
-    share = np.zeros(len(noisy))
-    share[there] = projected / projected.sum()
-    return share
+    shares: np.ndarray = projected / projected.sum()
+    return shares
 
 
 def between_tails(noisy: np.ndarray, sigma: float) -> np.ndarray:

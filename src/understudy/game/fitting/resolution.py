@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.counting.tally import DENSE_CELLS
+from understudy.game.fitting.ties import MANY_VALUES, ties_of
 from understudy.privacy import Measurement
 from understudy.queries.base import QueryClass
-from understudy.queries.binned import BinnedMarginal
+from understudy.queries.binned import BinnedMarginal, Bins
 from understudy.queries.marginal import Marginal
 from understudy.schema.domain import Domain
 
@@ -25,6 +27,9 @@ from understudy.schema.domain import Domain
 DENSITY = 0.5
 HEAP = 2.0  # a value of so many times both neighbours stands by itself
 FEWEST = 2  # bins of a column
+# A whole table says something of single columns, too, by its sums. Rare values are tied from so
+# many cells on, in average cells of 8 noises: noise is 250 times the rows of a whole one
+DROWNED = 2_000
 
 
 @dataclass(frozen=True)
@@ -42,30 +47,47 @@ class Resolution:
     n: int
 
     def table(self, whole: Marginal, cells: float, calm: float = 0.0) -> Marginal | BinnedMarginal:
-        """The table of some columns in about so many cells: only ordered columns are merged, and
-        one of few values leaves its share to the others.
+        """The table of some columns in about so many cells: ordered columns are merged, and one of
+        few values leaves its share to the others. Of other columns, only values far below noise are.
 
         Where noise is small (``calm`` up to 1), what all of them leave goes to rare values.
         """
         ordered = [self.schema.columns[p].ordered for p in whole.positions]
+        ties = self._ties(whole, cells)
+        sizes = _in_bins(whole, ties).shape
         needs = [
             effective(self.columns[p]) if is_ordered else float(size)
-            for p, size, is_ordered in zip(whole.positions, whole.shape, ordered, strict=True)
+            for p, size, is_ordered in zip(whole.positions, sizes, ordered, strict=True)
         ]
         counts = shared(cells, needs)
         left = max(cells / math.prod(counts), 1.0) ** calm
-        rare = [size / count for size, count in zip(whole.shape, counts, strict=True)]
+        rare = [size / count for size, count in zip(sizes, counts, strict=True)]
         more = shared(left, rare)
         counts = [count * times for count, times in zip(counts, more, strict=True)]
         bins = [
             bins_of(self.columns[p], self.schema.columns[p].values, on_ladder(count))
             if is_ordered
-            else None
-            for p, count, is_ordered in zip(whole.positions, counts, ordered, strict=True)
+            else tied
+            for p, count, is_ordered, tied in zip(
+                whole.positions, counts, ordered, ties, strict=True
+            )
         ]
-        if all(one is None for one in bins):
-            return whole
-        return BinnedMarginal(whole.positions, whole.shape, tuple(bins))
+        return _in_bins(whole, bins)
+
+    def tied(self, whole: Marginal, cells: float) -> Marginal | BinnedMarginal:
+        """The table with nothing merged but values far below noise, of long columns without
+        order.
+        """
+        return _in_bins(whole, self._ties(whole, cells))
+
+    def _ties(self, whole: Marginal, cells: float) -> list[Bins]:
+        """Of each column its ties; None where it is ordered or short."""
+        return [
+            None
+            if self.schema.columns[p].ordered or size <= MANY_VALUES or whole.size < DROWNED * cells
+            else ties_of(self.columns[p], on_ladder(cells))
+            for p, size in zip(whole.positions, whole.shape, strict=True)
+        ]
 
     def dependent_table(
         self,
@@ -101,6 +123,15 @@ class Resolution:
         gap = np.asarray(table.counts, np.float64) - self.n * expected
         noise = len(gap) * float(table.sigma) ** 2
         return math.sqrt(max(0.0, float(gap @ gap) - noise)) / self.n
+
+
+def _in_bins(whole: Marginal, bins: Sequence[Bins]) -> Marginal | BinnedMarginal:
+    """A table that is too wide in bins, too, is left whole: only occupied cells are kept of it."""
+    pairs = zip(whole.shape, bins, strict=True)
+    cells = math.prod(size if one is None else max(one) + 1 for size, one in pairs)
+    if all(one is None for one in bins) or cells > DENSE_CELLS:
+        return whole
+    return BinnedMarginal(whole.positions, whole.shape, tuple(bins))
 
 
 def shared(cells: float, needs: Sequence[float]) -> list[float]:

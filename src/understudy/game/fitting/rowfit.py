@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -37,6 +37,8 @@ from understudy.runtime.compiled import kernel
 
 CHAINS = 2  # parts of the rows that are fitted side by side
 SLICES = 8  # of a sweep, between which those who watch are told how far it is
+# log-prior of a value that is never drawn: no cost, in units of heat, comes near
+NEVER = -1e6
 FEWEST_ROWS_A_CHAIN = 500  # below this a part has too few rows to meet targets on its own
 
 
@@ -193,6 +195,7 @@ def fit_rows(
     first_heat: float = 0.0,
     priors: Sequence[np.ndarray] | None = None,
     columns: Sequence[int] | None = None,
+    closed: Collection[int] = (),
     tell: Callable[[float], None] = lambda share: None,
 ) -> int:
     """Move ``rows`` (int32 codes, rows x columns, changed in place) toward the targets; returns the
@@ -200,8 +203,9 @@ def fit_rows(
 
     ``n`` is how many people the rows stand for together. ``heat`` is in people; the first of
     several sweeps has ``first_heat``, if that is more. ``priors`` are the columns' own
-    distributions and matter only when there is heat. Only ``columns`` are moved, all if not given.
-    ``tell`` is told what share of the work is done.
+    distributions and matter only when there is heat; in ``closed`` columns, values of no prior are
+    never drawn then. Only ``columns`` are moved, all if not given. ``tell`` is told what share of
+    the work is done.
     """
     chains = chains_of(len(rows))
     batches = np.array_split(rows, chains)
@@ -212,7 +216,9 @@ def fit_rows(
     single = _Single([t for t in targets if isinstance(t, QueryTarget)], len(shape))
     sizes = np.asarray(shape, np.int64)
     log_priors = np.concatenate(
-        [np.log(np.maximum(p, 1e-7)) for p in priors] if priors else [np.zeros(int(sizes.sum()))]
+        [_log_prior(p, j in closed) for j, p in enumerate(priors)]
+        if priors
+        else [np.zeros(int(sizes.sum()))]
     )
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
@@ -259,6 +265,11 @@ def fit_rows(
         return run(0)
     with ThreadPoolExecutor(chains) as pool:
         return sum(pool.map(run, range(chains)))
+
+
+def _log_prior(shares: np.ndarray, closed: bool) -> np.ndarray:
+    logs = np.log(np.maximum(shares, 1e-7))
+    return np.where(shares > 0, logs, NEVER) if closed else logs
 
 
 def _by_column(members: list[list[tuple[int, int]]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

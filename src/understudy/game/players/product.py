@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from understudy.counting.tally import CodedRows
-from understudy.game.fitting.histogram import to_distribution
+from understudy.game.fitting.categories import distribution_of, standing_out, supported_part
 from understudy.game.fitting.rounding import systematic_counts
 from understudy.game.loop import Finding
 from understudy.privacy import Measurement
@@ -58,11 +58,11 @@ def in_bins(column: np.ndarray, bins: Sequence[int] | None) -> np.ndarray:
 
 class Product:
     """Learns 1-way marginals of so many people; proposes their product. Columns never measured are
-    uniform.
+    uniform. ``supported`` leaves columns without order only values whose count stands out.
     """
 
-    def __init__(self, schema: Schema, n: int) -> None:
-        self._schema, self._n = schema, n
+    def __init__(self, schema: Schema, n: int, *, supported: bool = False) -> None:
+        self._schema, self._n, self._supported = schema, n, supported
         self._columns = [np.full(size, 1 / size) for size in schema.shape]
 
     def propose(self) -> ProductModel:
@@ -80,9 +80,13 @@ class Product:
     def _distribution(self, measurement: Measurement) -> np.ndarray:
         if measurement.keys is None:
             (position,) = measurement.batch.columns
-            ordered = ordered_values(self._schema.columns[position])
-            return to_distribution(measurement.counts, self._n, float(measurement.sigma), ordered)
+            column, sigma = self._schema.columns[position], float(measurement.sigma)
+            counts = np.asarray(measurement.counts, np.float64)
+            shares = distribution_of(counts, self._n, sigma, ordered_values(column))
+            if column.ordered or not self._supported:
+                return shares
+            return supported_part(shares, standing_out(counts, sigma))
         # what stayed below a threshold counts as none, as the projection would have it
         whole = np.zeros(measurement.batch.size)
         whole[measurement.keys] = measurement.counts
-        return to_distribution(whole, self._n, 0.0)
+        return distribution_of(whole, self._n, 0.0)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from understudy.game.fitting.resolution import Resolution
 from understudy.game.loop import Finding, Model, QueryPlayer
-from understudy.game.players.measuring import WorstMarginal
+from understudy.game.players.measuring import EMPTY_CELLS, WorstMarginal
 from understudy.game.players.rows import RowModel
 from understudy.privacy import Measure, Measurement, Meter
+from understudy.privacy.requests import as_shares
 from understudy.queries.binned import BinnedMarginal
 from understudy.queries.marginal import Marginal
 from understudy.schema import Schema
@@ -35,6 +36,9 @@ FEW_PAIRS = 20
 BOTH_ORDERED, NOT_BOTH = 2, 1
 # of a table measured again, by its rank: the r-th strongest gets 1 / sqrt(r) of what the first gets
 SCALE = 1_000
+# what is repaired is whole but for values of long columns with less than a noise
+SIGMAS_OF_REPAIR = 8.0
+ToBins = Callable[[Resolution, Marginal, float], Marginal | BinnedMarginal]
 
 
 def resolving(
@@ -70,12 +74,15 @@ def resolving(
         sigmas=float(between(SIGMAS_A_FINER_BIN, calm)),
         calm=calm,
     )
-    worst = WorstMarginal(
+    worst = WorstInBins(
         meter,
+        schema,
         tables,
         select=repair * selecting,
         measure=repair * (1 - selecting),
+        sigmas=SIGMAS_OF_REPAIR,
         draws=min(draws, max(len(tables) // FEWEST_A_REPAIR, 1)),
+        bins=Resolution.tied,
     )
     return [first, *[strongest] * passes, worst]
 
@@ -172,17 +179,58 @@ class Strongest:
         return self._meter.ask(Measure(batches=batches, rho=self._rho, weights=weights))
 
 
+class AllTied:
+    """MEASURE every table once, values of long columns without order that have less than a noise
+    tied together.
+
+    Args:
+        tables: whole ones.
+        rho: for all of them together.
+        weights: public shares, equal if there are none.
+    """
+
+    def __init__(
+        self,
+        meter: Meter,
+        schema: Schema,
+        tables: Sequence[Marginal],
+        *,
+        rho: Fraction,
+        weights: Sequence[int] | None = None,
+    ) -> None:
+        self._meter, self._schema, self._tables = meter, schema, list(tables)
+        self._rho, self._weights = rho, weights
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        if not self._tables:
+            return []
+        resolution = resolution_of(model, self._schema, self._meter)
+        shares = as_shares(self._weights, len(self._tables))
+        batches = [
+            resolution.tied(table, self._cells(resolution.n, table, self._rho * share))
+            for table, share in zip(self._tables, shares, strict=True)
+        ]
+        measure = Measure(batches=batches, rho=self._rho, weights=self._weights, kept=EMPTY_CELLS)
+        return self._meter.ask(measure)
+
+    def _cells(self, n: int, table: Marginal, rho: Fraction) -> float:
+        return cells_at(n, SIGMAS_OF_REPAIR, table.l2_squared(self._meter.neighbours), rho)
+
+
 class WorstInBins:
-    """SELECT the table that rows get most wrong in bins, then MEASURE it in them; bins are chosen
-    once, from the columns as they were released first. After so many rounds, whole tables: bins
-    may have cut through spikes.
+    """SELECT the tables that rows get most wrong in bins, then MEASURE them in them; bins are
+    chosen once, from the columns as they were released first. After so many rounds, whole tables:
+    bins may have cut through spikes.
 
     Args:
         tables: whole ones, which bins are made of.
-        select: for choosing one.
-        measure: for measuring it.
+        select: for choosing them.
+        measure: for measuring them.
         sigmas: rows of a cell on average, in noises.
-        rounds: in bins.
+        draws: how many at a time.
+        bins: makes them, of a table in about so many cells.
+        rounds: in bins; all of them if not given.
+        whole: what is chosen from after these.
     """
 
     def __init__(
@@ -194,29 +242,36 @@ class WorstInBins:
         select: Fraction,
         measure: Fraction,
         sigmas: float,
-        rounds: int,
+        draws: int = 1,
+        bins: ToBins = Resolution.table,
+        rounds: int | None = None,
+        whole: Sequence[Marginal] = (),
     ) -> None:
         self._meter, self._schema, self._tables = meter, schema, list(tables)
         self._select, self._measure, self._sigmas = select, measure, sigmas
-        self._left, self._worst = rounds, self._worst_of(tables)
-        self._worst_in_bins: WorstMarginal | None = None
+        self._draws, self._bins = draws, bins
+        self._left, self._whole = rounds, whole
+        self._worst: WorstMarginal | None = None
 
     def point(self, model: Model) -> Sequence[Finding]:
-        self._left -= 1
-        if self._left < 0:
-            return self._worst.point(model)
-        if self._worst_in_bins is None:
-            self._worst_in_bins = self._worst_of(self._in_bins(model))
-        return self._worst_in_bins.point(model)
+        if self._worst is None:
+            self._worst = self._worst_of(self._in_bins(model))
+        if self._left == 0 and self._whole:
+            self._worst = self._worst_of(self._whole)
+        if self._left is not None:
+            self._left -= 1
+        return self._worst.point(model)
 
     def _worst_of(self, tables: Sequence[Marginal | BinnedMarginal]) -> WorstMarginal:
-        return WorstMarginal(self._meter, tables, select=self._select, measure=self._measure)
+        return WorstMarginal(
+            self._meter, tables, select=self._select, measure=self._measure, draws=self._draws
+        )
 
     def _in_bins(self, model: Model) -> list[Marginal | BinnedMarginal]:
         resolution = resolution_of(model, self._schema, self._meter)
         l2 = self._tables[0].l2_squared(self._meter.neighbours)
-        cells = cells_at(resolution.n, self._sigmas, l2, self._measure)
-        return [resolution.table(table, cells) for table in self._tables]
+        cells = cells_at(resolution.n, self._sigmas, l2, self._measure / self._draws)
+        return [self._bins(resolution, table, cells) for table in self._tables]
 
 
 def cells_at(n: int, sigmas: float, l2_squared: int, rho: Fraction) -> float:

@@ -10,8 +10,8 @@ import numpy as np
 
 from understudy.counting.tally import DENSE_CELLS, CodedRows, Counts
 from understudy.errors import NotSupported
+from understudy.game.fitting.categories import distribution_of, standing_out, supported_part
 from understudy.game.fitting.evidence import SUMS_UP_TO, Evidence, plant
-from understudy.game.fitting.histogram import to_distribution
 from understudy.game.fitting.rowfit import (
     TableTarget,
     Target,
@@ -59,6 +59,7 @@ class Fitted:
     heat: float
     priors: tuple[np.ndarray, ...] = field(repr=False)
     sweeps: int  # of rows that are asked for
+    closed: frozenset[int] = frozenset()  # columns that have no values but those of their prior
 
     def move(self, rows: int) -> float:
         """What moving one of so many rows costs, in people, where all targets are met: one too few
@@ -115,12 +116,21 @@ class RowModel:
                 heat=fit.heat,
                 first_heat=LOOSE * fit.move(len(codes)),
                 priors=fit.priors,
+                closed=fit.closed,
                 tell=tell,
             )
+            self._keep_closed(codes, rng)
             if batches > 1:
                 part = rows[batch * len(codes) : (batch + 1) * len(codes)]
                 part[:] = codes[: len(part)]
         return rows
+
+    def _keep_closed(self, codes: np.ndarray, rng: np.random.Generator) -> None:
+        """What a fit without heat would leave: nobody has a value that may not be."""
+        for column in sorted(self._fitted.closed):
+            prior = self._fitted.priors[column]
+            stray = np.flatnonzero(prior[codes[:, column]] <= 0)
+            codes[stray, column] = rng.choice(len(prior), len(stray), p=prior)
 
 
 class RowPlayer:
@@ -138,6 +148,8 @@ class RowPlayer:
             already agree.
         sooner: sigmas by which surprising cells are believed sooner, for tables picked because they
             surprise.
+        supported: whether columns without order have only values whose count by itself stands out
+            of its noise, as it was first measured.
         watcher: told how much of a refit is done.
     """
 
@@ -153,9 +165,11 @@ class RowPlayer:
         heat: float = HEAT,
         sums_up_to: int = SUMS_UP_TO,
         sooner: float = 0.0,
+        supported: bool = False,
         watcher: Watcher | None = None,
     ) -> None:
         self._schema, self._n, self._rng = schema, n, rng
+        self._supported, self._there = supported, dict[int, np.ndarray]()
         self._sweeps, self._last_sweeps, self._heat = sweeps, last_sweeps, heat
         self._watcher = watcher or NoWatcher()
         self._evidence = Evidence(sums_up_to, sooner)
@@ -195,10 +209,7 @@ class RowPlayer:
         columns = sorted({c for grid in fresh for c in grid.positions})
         for grid in sorted(fresh, key=_order):
             if grid.is_whole and len(grid.positions) == 1:
-                (position,), pooled = grid.positions, self._evidence.tables[grid]
-                ordered = ordered_values(self._schema.columns[position])
-                counts = self._evidence.with_runs(grid)
-                self._priors[position] = to_distribution(counts, self._n, pooled.sigma, ordered)
+                self._priors[grid.positions[0]] = self._prior(grid)
         # a model was proposed before anything was known: start again from the columns as they are
         # now
         if not self._targets:
@@ -219,6 +230,17 @@ class RowPlayer:
         if self._evidence.wide or self._evidence.single:
             self._fit()
         fresh.clear()
+
+    def _prior(self, grid: Grid) -> np.ndarray:
+        """Of a single column: a distribution."""
+        (position,), pooled = grid.positions, self._evidence.tables[grid]
+        column, counts = self._schema.columns[position], self._evidence.with_runs(grid)
+        prior = distribution_of(counts, self._n, pooled.sigma, ordered_values(column))
+        if not self._supported or column.ordered:
+            return prior
+        # decided once, so that rows never have to leave a value again
+        there = self._there.setdefault(position, standing_out(pooled.counts, pooled.sigma))
+        return supported_part(prior, there)
 
     def _fits_ahead(self, wide: int) -> int:
         """How many times the rows will be fitted to the fresh evidence, at least; only those who
@@ -262,6 +284,7 @@ class RowPlayer:
             heat=fit.heat,
             priors=fit.priors,
             columns=columns,
+            closed=fit.closed,
             tell=lambda share: tell(min((before + share) / self._fits, 1.0)),
         )
         self._fitted_so_far += 1
@@ -274,7 +297,8 @@ class RowPlayer:
         others = self._evidence.other_targets(self._rows(), self._n / self._count)
         targets = tuple(target.times(finest**2) for target in (*self._targets.values(), *others))
         heat, priors = self._heat * finest, tuple(self._priors)
-        return Fitted(self._n, targets, heat, priors, self._last_sweeps)
+        closed = frozenset(self._there)
+        return Fitted(self._n, targets, heat, priors, self._last_sweeps, closed)
 
 
 def _order(grid: Grid) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
