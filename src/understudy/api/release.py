@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from understudy.api.request import (
     TOTAL_SHARE,
@@ -23,9 +22,11 @@ from understudy.api.request import (
 )
 from understudy.api.session import Promise, accountant_of, ledger_for, open_table, reserve
 from understudy.bundle.answers import Answers
-from understudy.bundle.manifest import Manifest, MechanismFacts, RowsFacts
+from understudy.bundle.manifest import REPAIRED, Manifest, MechanismFacts, RowsFacts
 from understudy.bundle.release import Release
 from understudy.bundle.saving import Need, check_memory, check_room
+from understudy.constraints.rows import Kept, rows_that_keep
+from understudy.constraints.rules import Rules
 from understudy.game.fitting.mixture import Mixture
 from understudy.game.loop import Model
 from understudy.mechanisms.base import Brief, Decision, Means, Mechanism
@@ -184,7 +185,8 @@ def _play(
     played = request.mechanism.play(decision, meter, rng, watcher)
     watcher.stage("making rows", 1)
     wanted = request.rows or min(meter.rows, most_rows(brief.schema))
-    codes, synthetic, answers = _rows_that_fit(played.model, brief, wanted, rng)
+    rows, answers = _rows_that_fit(played.model, brief, wanted, rng)
+    codes = rows.codes
     watcher.step()
     watcher.stage("certifying", 1)
     certificate = meter.ask(
@@ -197,9 +199,13 @@ def _play(
         if len(codes) == wanted
         else {"fewer_rows": f"memory ran out for {wanted:,} rows, so fewer were made"}
     )
+    # what the model of a bundle does not tell of its rows
+    repairs = {REPAIRED: rows.changed} if brief.schema.rules else {}
     facts = Manifest.of(
         brief.workload,
-        MechanismFacts.of(request.mechanism, decision, {**played.facts, **fewer}, request.why),
+        MechanismFacts.of(
+            request.mechanism, decision, {**played.facts, **fewer, **repairs}, request.why
+        ),
         neighbours=brief.neighbours,
         rows=RowsFacts(
             count=meter.rows, public=not total, sigma=total[0].sigma if total else Fraction(0)
@@ -213,19 +219,20 @@ def _play(
         seed=request.seed,
     )
     model = played.model if isinstance(played.model, Mixture) else None
-    return Release(brief.schema, brief.workload, codes, synthetic, measurements, facts, model)
+    return Release(brief.schema, brief.workload, codes, rows.table, measurements, facts, model)
 
 
 def _rows_that_fit(
     model: Model, brief: Brief, count: int, rng: np.random.Generator
-) -> tuple[np.ndarray, pa.Table, Answers]:
-    """Rows, the same in the user's types, and their answers; fewer rows if memory runs out, because
+) -> tuple[Kept, Answers]:
+    """Rows that keep the schema's rules, and their answers; fewer rows if memory runs out, because
     the play is paid for.
     """
+    rules = Rules.of(brief.schema)
     while True:
         try:
-            codes = model.rows(count, rng)
-            return codes, brief.schema.decode(codes, rng), Answers(brief.workload, codes)
+            rows = rows_that_keep(rules, model.rows(count, rng), rng)
+            return rows, Answers(brief.workload, rows.codes)
         except MemoryError:
             if count <= FEWEST_MADE:
                 raise

@@ -27,6 +27,8 @@ from understudy.bundle.manifest import (
 from understudy.bundle.model import MODEL_FILE, Sample, load_model, save_model
 from understudy.bundle.remarks import Group, Remark, about_small, remarks, small_groups
 from understudy.bundle.saving import check_new, try_file, unwritable
+from understudy.constraints.rows import rows_that_keep
+from understudy.constraints.rules import Rules
 from understudy.counting.tally import CodedRows
 from understudy.errors import (
     BundleError,
@@ -211,13 +213,16 @@ class Release:
                 or not least <= value <= most
             ):
                 raise ParameterError(f"{what} must be a whole number from {least:,} to {most:,}.")
-        rng = np.random.default_rng(secure_seed() if seed is None else seed)
+        rng, rules = (
+            np.random.default_rng(secure_seed() if seed is None else seed),
+            Rules.of(self.schema),
+        )
         if condition is None:
             assert rows is not None
-            codes = self.model.rows(int(rows), rng)
+            drawn = rows_that_keep(rules, self.model.rows(int(rows), rng), rng)
             return Sample(
-                self.schema.decode(codes, rng),
-                codes,
+                drawn.table,
+                drawn.codes,
                 "any row",
                 1.0,
                 float(self.model.chances.rows),
@@ -225,10 +230,11 @@ class Release:
             )
         mixture = self.model.conditional(condition)
         codes = mixture.rows(int(rows or max(1, round(mixture.share * len(self.codes)))), rng)
+        drawn = rows_that_keep(rules.within(condition.boxes) if rules else rules, codes, rng)
         doubtful = self._doubts(condition, mixture.share)
         return Sample(
-            self.schema.decode(codes, rng),
-            codes,
+            drawn.table,
+            drawn.codes,
             condition.words,
             mixture.share,
             mixture.carriers,

@@ -1,0 +1,251 @@
+"""Repair of coded rows: each is changed in as few columns as can be, to values that other rows
+have, until every rule can be kept.
+
+Rows, not the table, are looked at: all of it is arithmetic on released values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from understudy.constraints.rules import BLOCK_CELLS, Rule, Rules, Tie
+from understudy.constraints.search import find_row
+from understudy.errors import NotSupported
+from understudy.queries.outcomes import Image
+
+STEPS = 12  # of changing one column at a time for fewer broken rules, before rows are copied
+DONORS = 2_000  # rows of which the nearest is copied: enough to find a near one
+MOST_CANDIDATES = 200  # values of a column that are tried, the most common first
+ESCAPE = 1e-9  # weight of an empty cell, which keeps most rules and says nothing
+ROUNDS = 4  # of ties and repair in turn, before rows are copied
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """Rows that keep the rules as far as codes can, and the mappings that ties came to."""
+
+    codes: np.ndarray
+    rules: Rules  # with these mappings in the place of ties
+
+
+def repaired(rules: Rules, codes: np.ndarray, rng: np.random.Generator) -> Repaired:
+    """The rows, with as few changes as are found; the same array if none is needed.
+
+    Examples:
+        >>> from dataclasses import replace
+        >>> from understudy.schema import Schema
+        >>> rules = Rules.of(replace(Schema.from_domain({"a": 3, "b": 3}), rules=["a <= b"]))
+        >>> codes = np.asarray([[0, 1], [2, 2], [2, 1]], np.int32)
+        >>> repaired(rules, codes, np.random.default_rng(0)).codes[:2].tolist()
+        [[0, 1], [2, 2]]
+    """
+    if not rules:
+        return Repaired(codes, rules)
+    now = codes
+    for _ in range(ROUNDS if rules.ties else 1):
+        whole = rules.with_images([_image(rules, tie, now) for tie in rules.ties])
+        now = _mended(whole, now, rng)
+        if not rules.ties or all(_is_tied(tie, now, rules) for tie in rules.ties):
+            return Repaired(now, rules.with_images([_image(rules, tie, now) for tie in rules.ties]))
+    now = _tied_by_copies(rules, whole, now, rng)
+    return Repaired(now, rules.with_images([_image(rules, tie, now) for tie in rules.ties]))
+
+
+# ---------------------------------------------------------------------- ties
+
+
+def _cells(rules: Rules, tie: Tie, codes: np.ndarray) -> np.ndarray:
+    shape = [rules.schema.shape[c] for c in tie.given]
+    return np.ravel_multi_index([codes[:, c] for c in tie.given], shape)
+
+
+def _speaking(rules: Rules, tie: Tie, codes: np.ndarray) -> np.ndarray:
+    """Rows that a tie says something about: all its columns have values."""
+    values = [rules.schema.columns[c].values for c in tie.columns]
+    return np.all([codes[:, c] < v for c, v in zip(tie.columns, values, strict=True)], axis=0)
+
+
+def _image(rules: Rules, tie: Tie, codes: np.ndarray) -> Image:
+    """The value that most rows have, of those that keep the other rules: of all, if none does."""
+    shape = tuple(rules.schema.shape[c] for c in tie.given)
+    image = np.full(int(np.prod(shape)), -1, np.int64)
+    speaking = _speaking(rules, tie, codes)
+    for rows in (speaking, speaking & rules.allows(codes)):  # the latter has the last word
+        pairs = np.column_stack([_cells(rules, tie, codes)[rows], codes[rows, tie.column]])
+        unique, counts = np.unique(pairs, axis=0, return_counts=True)
+        order = np.argsort(counts, kind="stable")
+        image[unique[order, 0]] = unique[order, 1]
+    values = rules.schema.columns[tie.column].values
+    return Image(tie.given, shape, tie.column, image, values)
+
+
+def _is_tied(tie: Tie, codes: np.ndarray, rules: Rules) -> bool:
+    rows = _speaking(rules, tie, codes)
+    pairs = np.column_stack([_cells(rules, tie, codes)[rows], codes[rows, tie.column]])
+    given = np.unique(pairs, axis=0)[:, 0]
+    return len(np.unique(given)) == len(given)
+
+
+def _tied_by_copies(
+    rules: Rules, whole: Rules, codes: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Rows whose ties go on contradicting other rules become copies of rows that have none."""
+    final = rules.with_images([_image(rules, tie, codes) for tie in rules.ties])
+    good = final.allows(codes)
+    if not good.any():
+        codes = np.repeat(codes[:1], len(codes), axis=0)
+        return _mended(whole.only(rules.alone), codes, np.random.default_rng(0))
+    codes = codes.copy()
+    bad = np.flatnonzero(~good)
+    columns = sorted({c for rule in rules for c in rule.columns})
+    codes[np.ix_(bad, columns)] = codes[np.ix_(rng.choice(np.flatnonzero(good), len(bad)), columns)]
+    return codes
+
+
+# ---------------------------------------------------------------------- rules of single rows
+
+
+def _mended(rules: Rules, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The rows with changes where some rule cannot be kept."""
+    bad = np.flatnonzero(~rules.allows(codes))
+    if not len(bad):
+        return codes
+    codes = codes.copy()
+    for columns, some in rules.groups:
+        mender = _Mender(rules, columns, some, codes, rng)
+        start = max(1, BLOCK_CELLS // (MOST_CANDIDATES * len(columns)))
+        for at in range(0, len(bad), start):
+            rows = bad[at : at + start]
+            codes[np.ix_(rows, columns)] = mender.mended(codes[rows])[:, columns]
+    return codes
+
+
+class _Mender:
+    """Rows of one group of columns, and the rules that connect these."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        columns: tuple[int, ...],
+        some: Sequence[Rule],
+        codes: np.ndarray,
+        rng: np.random.Generator,
+    ) -> None:
+        self._rules, self._columns, self._some, self._rng = rules, columns, some, rng
+        self._of = {c: [rule for rule in some if c in rule.columns] for c in columns}
+        self._touch = np.asarray([[c in rule.columns for c in columns] for rule in some])
+        self._shares = {c: self._share(codes, c) for c in columns}
+        self._codes = codes
+
+    def _share(self, codes: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
+        """(codes, how many rows have each) of a column, the most common ones."""
+        counts = np.bincount(codes[:, column], minlength=self._rules.schema.shape[column])
+        some = np.argsort(-counts, kind="stable")[:MOST_CANDIDATES]
+        some = some[counts[some] > 0]
+        has_value = some < self._rules.schema.columns[column].values
+        return some, np.where(has_value, 1.0, ESCAPE) * counts[some]
+
+    def mended(self, rows: np.ndarray) -> np.ndarray:
+        rows = rows.copy()
+        for step in range(STEPS):
+            broken = self._broken(rows)
+            bad = np.flatnonzero(broken.any(axis=1))
+            if not len(bad):
+                return rows
+            rows[bad] = self._better(rows[bad], broken[bad], alone=step == 0)
+        bad = np.flatnonzero(self._broken(rows).any(axis=1))
+        if len(bad):
+            rows[np.ix_(bad, self._columns)] = self._copied(rows[bad])
+        return rows
+
+    def _broken(self, rows: np.ndarray) -> np.ndarray:
+        spans = self._rules.spans(rows)
+        return np.column_stack([~rule.allows(spans) for rule in self._some])
+
+    def _better(self, rows: np.ndarray, broken: np.ndarray, *, alone: bool) -> np.ndarray:
+        """Each row with one column changed: so that nothing is broken, if one change can do that;
+        otherwise so that as little is broken as one change of a broken rule can do.
+        """
+        rows, n = rows.copy(), np.arange(len(rows))
+        # a change that mends a row is of a column that stands in every rule that is broken
+        common = (broken.astype(np.int64) @ self._touch) == broken.sum(axis=1)[:, None]
+        some = common if alone else (broken.astype(np.int64) @ self._touch) > 0
+        best, weight = np.full(len(rows), np.iinfo(np.int64).max), np.zeros(len(rows))
+        column, value = np.full(len(rows), -1), np.zeros(len(rows), np.int64)
+        for j, c in enumerate(self._columns):
+            at = np.flatnonzero(some[:, j])
+            if not len(at):
+                continue
+            left, weights, codes = self._tried(rows[at], broken[at], c)
+            fewest = left.min(axis=1)
+            weights = np.where(left == fewest[:, None], weights, 0.0)
+            total = weights.sum(axis=1)
+            drawn = (weights.cumsum(axis=1) <= (self._rng.random(len(at)) * total)[:, None]).sum(1)
+            drawn = np.minimum(drawn, len(codes) - 1)
+            better = fewest < best[at]
+            equal = (fewest == best[at]) & (
+                self._rng.random(len(at)) * (weight[at] + total) < total
+            )
+            weight[at] = np.where(
+                better, total, weight[at] + np.where(fewest == best[at], total, 0)
+            )
+            best[at] = np.minimum(fewest, best[at])
+            taken = at[better | equal]
+            column[taken], value[taken] = c, codes[drawn[better | equal]]
+        changed = column >= 0
+        if alone:  # a first change that leaves something broken is chosen among all, not these
+            changed &= best == 0
+        rows[n[changed], column[changed]] = value[changed]
+        return rows
+
+    def _tried(
+        self, rows: np.ndarray, broken: np.ndarray, column: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(rules left broken, weight) of each row with each value of a column, and the values."""
+        codes, counts = self._shares[column]
+        n, m = len(rows), len(codes)
+        spans = {
+            c: axis.of_codes(np.tile(codes, n) if c == column else np.repeat(rows[:, c], m))
+            for c, axis in self._rules.axes.items()
+            if any(c in rule.columns for rule in self._of[column])
+        }
+        own = np.asarray([column in rule.columns for rule in self._some])
+        left = np.repeat(broken[:, ~own].sum(axis=1), m)
+        for rule in self._of[column]:
+            left = left + ~rule.allows(spans)
+        described = self._rules.schema.columns[column]
+        weights = np.broadcast_to(counts, (n, m))
+        if described.ordered:  # near values before far ones
+            weights = weights / (1.0 + np.abs(codes[None, :] - rows[:, column][:, None]))
+        return left.reshape(n, m), weights, codes
+
+    def _copied(self, rows: np.ndarray) -> np.ndarray:
+        """The group's columns of the nearest row that keeps the rules."""
+        columns = list(self._columns)
+        good = self._donors
+        found = np.empty((len(rows), len(columns)), rows.dtype)
+        block = max(1, BLOCK_CELLS // max(good.size, 1))
+        for at in range(0, len(rows), block):
+            some = rows[at : at + block][:, columns]
+            far = (some[:, None, :] != good[None, :, :]).sum(axis=2)
+            near = (far + self._rng.random(far.shape) / 2).argmin(axis=1)
+            found[at : at + block] = good[near]
+        return found
+
+    @property
+    def _donors(self) -> np.ndarray:
+        columns = list(self._columns)
+        some = self._rng.permutation(len(self._codes))[: 20 * DONORS]
+        rows = self._codes[some]
+        good = np.unique(rows[~self._broken(rows).any(axis=1)][:, columns], axis=0)
+        if len(good):
+            return good[self._rng.permutation(len(good))[:DONORS]]
+        found = find_row(self._rules, self._some)
+        if found.codes is None:
+            raise NotSupported(
+                "No row was found that keeps the rules of the schema beside what was asked for."
+            )
+        return np.asarray([[found.codes[c] for c in columns]], self._codes.dtype)
