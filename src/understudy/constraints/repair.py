@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -44,14 +45,40 @@ def repaired(rules: Rules, codes: np.ndarray, rng: np.random.Generator) -> Repai
     """
     if not rules:
         return Repaired(codes, rules)
-    now = codes
-    for _ in range(ROUNDS if rules.ties else 1):
-        whole = rules.with_images([_image(rules, tie, now) for tie in rules.ties])
-        now = _mended(whole, now, rng)
-        if not rules.ties or all(_is_tied(tie, now, rules) for tie in rules.ties):
-            return Repaired(now, rules.with_images([_image(rules, tie, now) for tie in rules.ties]))
-    now = _tied_by_copies(rules, whole, now, rng)
-    return Repaired(now, rules.with_images([_image(rules, tie, now) for tie in rules.ties]))
+    for _ in range(ROUNDS):
+        codes = _mended(rules.with_images(_images(rules, codes)), codes, rng)
+        now = rules.with_images(_images(rules, codes))
+        if now.allows(codes).all():
+            return Repaired(codes, now)
+    codes = _copies(rules, now, codes, rng)
+    return Repaired(codes, rules.with_images(_images(rules, codes)))
+
+
+def _images(rules: Rules, codes: np.ndarray) -> list[Image]:
+    return [_image(rules, tie, codes) for tie in rules.ties]
+
+
+def _copies(rules: Rules, whole: Rules, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Rows that nothing mended become copies of rows that keep every rule, in all columns of rules;
+    of the one that was found before anything was charged, if none does.
+    """
+    codes, good = codes.copy(), whole.allows(codes)
+    if good.any():
+        bad, columns = np.flatnonzero(~good), np.asarray(list(rules.axes))
+        copied = rng.choice(np.flatnonzero(good), len(bad))
+        codes[bad[:, None], columns] = codes[copied[:, None], columns]
+        return codes
+    for tie in rules.ties:
+        codes[:, tie.columns] = 0
+    for _, some in rules.groups:
+        found = find_row(rules, some)
+        if found.codes is None:
+            raise NotSupported(
+                "No row was found that keeps the rules of the schema beside what was asked for."
+            )
+        for column, code in found.codes.items():
+            codes[:, column] = code
+    return codes
 
 
 # ---------------------------------------------------------------------- ties
@@ -64,8 +91,8 @@ def _cells(rules: Rules, tie: Tie, codes: np.ndarray) -> np.ndarray:
 
 def _speaking(rules: Rules, tie: Tie, codes: np.ndarray) -> np.ndarray:
     """Rows that a tie says something about: all its columns have values."""
-    values = [rules.schema.columns[c].values for c in tie.columns]
-    return np.all([codes[:, c] < v for c, v in zip(tie.columns, values, strict=True)], axis=0)
+    values = zip(tie.columns, (*tie.given_values, tie.values), strict=True)
+    return np.all([codes[:, c] < v for c, v in values], axis=0)
 
 
 def _image(rules: Rules, tie: Tie, codes: np.ndarray) -> Image:
@@ -78,31 +105,7 @@ def _image(rules: Rules, tie: Tie, codes: np.ndarray) -> Image:
         unique, counts = np.unique(pairs, axis=0, return_counts=True)
         order = np.argsort(counts, kind="stable")
         image[unique[order, 0]] = unique[order, 1]
-    values = rules.schema.columns[tie.column].values
-    return Image(tie.given, shape, tie.column, image, values)
-
-
-def _is_tied(tie: Tie, codes: np.ndarray, rules: Rules) -> bool:
-    rows = _speaking(rules, tie, codes)
-    pairs = np.column_stack([_cells(rules, tie, codes)[rows], codes[rows, tie.column]])
-    given = np.unique(pairs, axis=0)[:, 0]
-    return len(np.unique(given)) == len(given)
-
-
-def _tied_by_copies(
-    rules: Rules, whole: Rules, codes: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Rows whose ties go on contradicting other rules become copies of rows that have none."""
-    final = rules.with_images([_image(rules, tie, codes) for tie in rules.ties])
-    good = final.allows(codes)
-    if not good.any():
-        codes = np.repeat(codes[:1], len(codes), axis=0)
-        return _mended(whole.only(rules.alone), codes, np.random.default_rng(0))
-    codes = codes.copy()
-    bad = np.flatnonzero(~good)
-    columns = sorted({c for rule in rules for c in rule.columns})
-    codes[np.ix_(bad, columns)] = codes[np.ix_(rng.choice(np.flatnonzero(good), len(bad)), columns)]
-    return codes
+    return Image(tie.given, shape, tie.column, image, tie.values)
 
 
 # ---------------------------------------------------------------------- rules of single rows
@@ -119,7 +122,7 @@ def _mended(rules: Rules, codes: np.ndarray, rng: np.random.Generator) -> np.nda
         start = max(1, BLOCK_CELLS // (MOST_CANDIDATES * len(columns)))
         for at in range(0, len(bad), start):
             rows = bad[at : at + start]
-            codes[np.ix_(rows, columns)] = mender.mended(codes[rows])[:, columns]
+            codes[rows[:, None], np.asarray(columns)] = mender.mended(codes[rows])[:, columns]
     return codes
 
 
@@ -157,8 +160,8 @@ class _Mender:
                 return rows
             rows[bad] = self._better(rows[bad], broken[bad], alone=step == 0)
         bad = np.flatnonzero(self._broken(rows).any(axis=1))
-        if len(bad):
-            rows[np.ix_(bad, self._columns)] = self._copied(rows[bad])
+        if len(bad) and len(self._donors):
+            rows[bad[:, None], np.asarray(self._columns)] = self._copied(rows[bad])
         return rows
 
     def _broken(self, rows: np.ndarray) -> np.ndarray:
@@ -235,8 +238,11 @@ class _Mender:
             found[at : at + block] = good[near]
         return found
 
-    @property
+    @cached_property
     def _donors(self) -> np.ndarray:
+        """Different rows that keep the rules, as they came; the one that a search finds, if none
+        does; none where the mappings of ties leave none.
+        """
         columns = list(self._columns)
         some = self._rng.permutation(len(self._codes))[: 20 * DONORS]
         rows = self._codes[some]
@@ -244,8 +250,5 @@ class _Mender:
         if len(good):
             return good[self._rng.permutation(len(good))[:DONORS]]
         found = find_row(self._rules, self._some)
-        if found.codes is None:
-            raise NotSupported(
-                "No row was found that keeps the rules of the schema beside what was asked for."
-            )
-        return np.asarray([[found.codes[c] for c in columns]], self._codes.dtype)
+        one = [] if found.codes is None else [[found.codes[c] for c in columns]]
+        return np.asarray(one, self._codes.dtype)

@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 
 from understudy.constraints.repair import repaired
 from understudy.constraints.rules import Rule, Rules, Tie
-from understudy.constraints.search import find_row, find_values
+from understudy.constraints.search import NONE, find_row, find_values
 from understudy.errors import NotSupported
 from understudy.queries.outcomes import Line, lines_in
 from understudy.schema import Column, Schema
 from understudy.schema.columns import Binned, Moment
 
+MOST_SEARCHED = 200  # combinations of codes: what is left after so many is copied from other rows
 DRAWS = 40  # of the values of a row, before they are searched for
 MICROSECONDS = 1_000_000  # in a second
 
@@ -49,10 +50,10 @@ def rows_that_keep(rules: Rules, codes: np.ndarray, rng: np.random.Generator) ->
     mended = repaired(rules, codes, rng)
     table = schema.decode(mended.codes, rng)
     values = _Values(mended.rules, mended.codes.copy(), table, rng)
-    for tie in rules.ties:
-        values.tie(tie)
     for columns, some in mended.rules.groups:
         values.keep(columns, some)
+    for tie in rules.ties:  # last: a value that a tie chooses inside a bin stands in no other rule
+        values.tie(tie)
     changed = int((values.codes != codes).any(axis=1).sum())
     return Kept(values.codes, values.table(table), changed)
 
@@ -237,7 +238,7 @@ class _Values:
         for i, codes in enumerate(unique):
             these = rows[group.ravel() == i]
             own = {c: int(code) for c, code in zip(columns, codes, strict=True)}
-            found = find_values(some, self._axes, own)
+            found = find_values(some, self._axes, own) if i < MOST_SEARCHED else NONE
             if found.codes is None:
                 lost.append(these)
             else:

@@ -90,6 +90,8 @@ class Tie:
     words: str
     given: tuple[int, ...]
     column: int
+    given_values: tuple[int, ...]  # of each given column: how many codes are values
+    values: int  # of the other, likewise
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -153,11 +155,14 @@ class Rules:
                 found[start : start + block] &= rule.allows(spans)
         return found
 
-    def with_images(self, images: Sequence[Image]) -> Rules:
-        """The same and, in the place of ties, mappings that were found for them."""
+    def with_images(self, images: Sequence[Image | None]) -> Rules:
+        """The same and, in the place of ties, mappings that were found for them; a tie without one
+        is left out.
+        """
         made = [
-            Rule(tie.name, tie.text, tie.words, tie.columns, image)
+            Rule(tie.name, tie.text, tie.words, tuple(sorted(tie.columns)), image)
             for tie, image in zip(self.ties, images, strict=True)
+            if image is not None
         ]
         return Rules(self.schema, (*self.alone, *made), (), self.bound)
 
@@ -292,7 +297,9 @@ def _tie(phrase: g.Determines, name: str, text: str, schema: Schema) -> Tie:
             f"The columns before 'determines' have {cells:,} combinations, more than"
             f" {MOST_GIVEN:,}; name fewer."
         )
-    return Tie(name, text, g.in_words(phrase, schema), phrase.given, phrase.column)
+    *given, values = (schema.columns[c].values for c in (*phrase.given, phrase.column))
+    words = g.in_words(phrase, schema)
+    return Tie(name, text, words, phrase.given, phrase.column, tuple(given), values)
 
 
 def _check_ties(rules: Rules) -> None:

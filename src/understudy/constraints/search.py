@@ -37,6 +37,9 @@ class Found:
     known: bool = True
 
 
+NONE = Found(None, {}, known=False)
+
+
 @dataclass
 class _Boxes:
     """Boxes side by side: (boxes x columns), from code to code and from number to number."""
@@ -86,7 +89,7 @@ class _Search:
             if kept.any():
                 return self._found(middle.take(np.flatnonzero(kept)[:1]))
             if looked > self._most:
-                return Found(None, {}, known=False)
+                return NONE
             boxes = boxes.joined(self._halves(now))
         return Found(None, {})
 

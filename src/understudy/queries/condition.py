@@ -125,7 +125,8 @@ class _Boxes:
         it; values that go with the same ones share a box.
         """
         *before, last = (column for _, column in phrase.terms)
-        judge, boxes = judge_of(phrase, self._schema), dict[tuple[object, ...], set[int]]()
+        judge = judge_of(phrase, self._schema)
+        boxes: dict[tuple[tuple[int, ...], frozenset[int]], set[int]] = {}
         axes = {c: Axis.of(self._schema.columns[c]) for _, c in phrase.terms}
         every = np.arange(self._schema.shape[last])
         if math.prod(self._schema.shape[c] for c in before) > MOST_TRIED:
@@ -146,18 +147,16 @@ class _Boxes:
                 )
             fitting = frozenset(np.flatnonzero(bits == TRUE).tolist())
             if fitting:
-                boxes.setdefault((*codes[:-1], fitting), set()).update(codes[-1:])
+                boxes.setdefault((codes[:-1], fitting), set()).update(codes[-1:])
             _check_number(len(boxes))
-        found: list[Box] = []
-        for (*codes, fitting), some in boxes.items():
-            box: dict[int, frozenset[int]] = {
-                c: frozenset([code])  # type: ignore[list-item]
-                for c, code in zip(before[:-1], codes, strict=True)
+        return [
+            {
+                **{c: frozenset([code]) for c, code in zip(before[:-1], codes, strict=True)},
+                **{c: frozenset(some) for c in before[-1:]},
+                last: fitting,
             }
-            if before:
-                box[before[-1]] = frozenset(some)
-            found.append({**box, last: fitting})  # type: ignore[dict-item]
-        return found
+            for (codes, fitting), some in boxes.items()
+        ]
 
     def _compared(self, name: str, sign: str, value: str) -> Attribute:
         """A comparison that means something: greater and less need an order, in which MISSING and

@@ -127,8 +127,8 @@ class Line(Judge):
     slack: float  # by how much real numbers may differ that count as equal
 
     def outcomes(self, spans: Spans) -> np.ndarray:
-        low = high = np.float64(self.constant)
-        empty = full = np.False_
+        low = high = np.asarray(float(self.constant))
+        empty = full = np.asarray(False)
         for (factor, column), values in zip(self.terms, self.values, strict=True):
             span = spans[column]
             low = low + (span.low if factor > 0 else -span.high)
@@ -421,13 +421,22 @@ def _code(column: Column, value: str) -> int:
     return code
 
 
-def lines_in(judge: Judge) -> Iterator[Line]:
-    """The sums and comparisons of columns that a phrase is made of."""
+def leaves(judge: Judge) -> Iterator[tuple[Judge, frozenset[int]]]:
+    """The comparisons that a phrase is made of, each with its columns."""
     match judge:
-        case Line():
-            yield judge
         case Opposite(inner):
-            yield from lines_in(inner)
+            yield from leaves(inner)
         case All(inner):
             for one in inner:
-                yield from lines_in(one)
+                yield from leaves(one)
+        case OfCodes(column):
+            yield judge, frozenset((column,))
+        case Line(terms):
+            yield judge, frozenset(column for _, column in terms)
+        case Image(given, _, column):
+            yield judge, frozenset((*given, column))
+
+
+def lines_in(judge: Judge) -> Iterator[Line]:
+    """The sums and comparisons of columns among them."""
+    yield from (leaf for leaf, _ in leaves(judge) if isinstance(leaf, Line))

@@ -10,6 +10,7 @@ import numpy as np
 
 from understudy.counting.tally import DENSE_CELLS, CodedRows, Counts
 from understudy.errors import NotSupported
+from understudy.game.fitting.barriers import Keeper
 from understudy.game.fitting.evidence import SUMS_UP_TO, Evidence, plant
 from understudy.game.fitting.histogram import to_distribution
 from understudy.game.fitting.rowfit import TableTarget, Target, count_binned, fit_rows
@@ -48,6 +49,7 @@ class Fitted:
     heat: float
     priors: tuple[np.ndarray, ...] = field(repr=False)
     sweeps: int  # of rows that are asked for
+    together: tuple[tuple[int, ...], ...] = ()  # columns that rules hold fast one by one
 
 
 class RowModel:
@@ -88,6 +90,7 @@ class RowModel:
             seed=int(rng.integers(2**31)),
             heat=fit.heat,
             priors=fit.priors,
+            together=fit.together,
             tell=self._watcher.part,
         )
         return codes if len(codes) == count else repeated(codes, count, rng)
@@ -133,6 +136,7 @@ class RowPlayer:
         self._priors = [np.full(size, 1 / size) for size in schema.shape]
         self._count = rows
         self._codes: np.ndarray | None = None
+        self._keeper = Keeper(schema)
         self._fits, self._fitted_so_far = 1, 0  # of the findings being learnt
 
     def propose(self) -> RowModel:
@@ -153,7 +157,8 @@ class RowPlayer:
 
     def _rows(self) -> np.ndarray:
         if self._codes is None:
-            self._codes = ProductModel(self._schema, self._priors).rows(self._count, self._rng)
+            rows = ProductModel(self._schema, self._priors).rows(self._count, self._rng)
+            self._codes = self._keeper.mended(rows, self._rng)
         return self._codes
 
     def _refit(self) -> None:
@@ -170,10 +175,13 @@ class RowPlayer:
                 self._priors[position] = to_distribution(
                     pooled.counts, self._n, pooled.sigma, ordered
                 )
+        self._keeper.learn(self._evidence.tables)
         # a model was proposed before anything was known: start again from the columns as they are
         # now
         if not self._targets:
             self._codes = None
+        elif self._codes is not None:
+            self._codes = self._keeper.mended(self._codes, self._rng)
         widths = sorted({len(grid.positions) for grid in fresh})
         coarse = not all(grid.is_whole for grid in fresh)
         # beside bins, sums say little of single columns beyond what is known: no fit to them alone
@@ -219,6 +227,7 @@ class RowPlayer:
         ]:
             assert isinstance(target, TableTarget)
             plant(self._rows(), target, scale, self._rng)
+        self._codes = self._keeper.mended(self._rows(), self._rng)
         self._fit()
 
     def _fit(self, columns: Sequence[int] | None = None) -> None:
@@ -233,6 +242,7 @@ class RowPlayer:
             heat=fit.heat,
             priors=fit.priors,
             columns=columns,
+            together=fit.together,
             tell=lambda share: tell(min((before + share) / self._fits, 1.0)),
         )
         self._fitted_so_far += 1
@@ -244,8 +254,9 @@ class RowPlayer:
         finest = self._evidence.finest if math.isfinite(self._evidence.finest) else 1.0
         others = self._evidence.other_targets(self._rows(), self._n / self._count)
         targets = tuple(target.times(finest**2) for target in (*self._targets.values(), *others))
-        heat, priors = self._heat * finest, tuple(self._priors)
-        return Fitted(self._n, targets, heat, priors, self._last_sweeps)
+        heat, priors, keeper = self._heat * finest, tuple(self._priors), self._keeper
+        targets = (*targets, *keeper.targets)
+        return Fitted(self._n, targets, heat, priors, self._last_sweeps, keeper.together)
 
 
 def _order(grid: Grid) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
