@@ -45,7 +45,7 @@ from support.strategies import (
 )  # fmt: skip
 from support.tables import CANARY_NUMBER, CANARY_TEXT
 from understudy.api.request import as_schema
-from understudy.bundle.model import Sample
+from understudy.bundle.drawing import Sample
 from understudy.checks import SMALL, small_table
 from understudy.counting.tally import CodedRows
 from understudy.errors import NotCertified
@@ -670,7 +670,7 @@ CALLS: dict[str, Call] = {
             )
         ),
         lambda codes: with_a_model().alpha_of(
-            Sample(pa.table({}), codes, "any row", 1.0, 1.0, None)
+            Sample(pa.table({}), codes, "any row", 1.0, 1.0, "model", None)
         ),
         sound_shares,
     ),

@@ -76,12 +76,19 @@ def chain_of(problem: BaseException) -> str:
     batches = [
         [
             *traceback.format_exception(one, chain=False),
-            repr(one.args),
+            _written(one.args),
             *getattr(one, "__notes__", []),
         ]
         for one in seen.values()
     ]
     return "\n".join("\n".join(batch) for batch in batches)
+
+
+def _written(args: tuple[object, ...]) -> str:
+    try:
+        return repr(args)
+    except ValueError:  # Python itself writes no number of more than 4,300 digits
+        return "a number too long to be written"
 
 
 class _Listener(logging.Handler):

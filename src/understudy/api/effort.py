@@ -8,7 +8,7 @@ held to.
 from __future__ import annotations
 
 from understudy.counting.tally import DENSE_CELLS
-from understudy.game.players.rows import LAST_SWEEPS, MOST_FITTED, ROWS
+from understudy.game.players.rows import LAST_SWEEPS, MOST_FITTED, ROWS, SWEEPS_ON
 from understudy.mechanisms.base import Outlook
 from understudy.queries.workload import Workload
 from understudy.schema import Categorical, Column
@@ -35,7 +35,9 @@ def seconds(work: Workload, outlook: Outlook, rows: int, released: int) -> float
     schema = work.schema
     reading = rows * (len(schema) * READ_A_CELL + outlook.tables * COUNT_A_ROW)
     judging = outlook.cells * JUDGE_A_CELL + outlook.tables * ROWS * JUDGE_A_ROW
-    fitting = outlook.sweep * (outlook.sweeps * ROWS + LAST_SWEEPS * min(released, MOST_FITTED))
+    first = min(released, MOST_FITTED)
+    visited = outlook.sweeps * ROWS + LAST_SWEEPS * first + SWEEPS_ON * (released - first)
+    fitting = outlook.sweep * visited
     writing = released * len(schema) * WRITE_A_CELL + outlook.tables * SHOW_A_TABLE
     measuring = (
         outlook.noisy_cells * DRAW_A_CELL

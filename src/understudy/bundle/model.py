@@ -1,5 +1,4 @@
-"""The model of a release, where its mechanism leaves one: a file that runs nothing, and rows drawn
-from it.
+"""The model of a release, where its mechanism leaves one: a file that runs nothing.
 
 The file holds the distribution that was arrived at, one number for each value of each column of
 each relaxed row. A network's own parameters are not kept: nothing was fitted for other random
@@ -8,11 +7,9 @@ vectors than those it was trained on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save
 
@@ -22,39 +19,6 @@ from understudy.schema import Schema
 
 MODEL_FILE = "model.safetensors"  # a format of plain arrays, because reading it can run nothing
 CLOSE = 1e-3  # how far the chances of a column may be from one, after many sums of 32-bit numbers
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Rows drawn from a release's model.
-
-    Attributes:
-        table: the rows, in the user's own types (an Arrow table).
-        codes: the same as codes.
-        means: what the condition came to, in the schema's own values; "any row" without one.
-        share: the share of the model's rows for which it holds. Rows are drawn under the condition,
-            so none is thrown away; of rows drawn without it, this share would be kept.
-        carriers: how many of the model's relaxed rows carry it (an effective number); few of them
-            know little about it.
-        doubtful: why the certificate says nothing of the condition: no marginal of the workload
-            holds all its columns, or it is rarer than answers may be off. None otherwise; and even
-            then the certificate bounds shares of all rows. A share among these few may be off by
-            about alpha / ``share`` if a marginal holds the columns of both, and by anything if none
-            does.
-    """
-
-    table: pa.Table
-    codes: np.ndarray
-    means: str
-    share: float
-    carriers: float
-    doubtful: str | None
-
-    def __repr__(self) -> str:
-        return (
-            f"<Sample of {len(self.codes):,} rows: {self.means}; holds for {self.share:.3%} of the"
-            " model's rows>"
-        )
 
 
 def save_model(model: Mixture, file: Path) -> None:

@@ -18,15 +18,17 @@ import pyarrow.parquet as pq
 
 from understudy.bundle.answers import Answers
 from understudy.bundle.codes import coded, uncoded
+from understudy.bundle.drawing import MOST_DRAWN, Rows, Sample, from_model, from_rows
 from understudy.bundle.manifest import (
     MANIFEST_FILE,
     Manifest,
     MeasurementFacts,
     read_manifest,
 )
-from understudy.bundle.model import MODEL_FILE, Sample, load_model, save_model
+from understudy.bundle.model import MODEL_FILE, load_model, save_model
 from understudy.bundle.remarks import Group, Remark, about_small, remarks, small_groups
 from understudy.bundle.saving import check_new, try_file, unwritable
+from understudy.constraints.repair import tied_as
 from understudy.constraints.rows import rows_that_keep
 from understudy.constraints.rules import Rules
 from understudy.counting.tally import CodedRows
@@ -41,11 +43,11 @@ from understudy.game.fitting.mixture import Mixture
 from understudy.privacy import Certificate, Measurement, Residual
 from understudy.privacy.noise.samplers import secure_seed
 from understudy.queries.condition import Condition
+from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload, batch_from_dict
 from understudy.runtime.paths import as_path
 from understudy.schema import Schema
 
-MOST_DRAWN = 2**28  # rows x columns of one sample: a gigabyte
 # of every release, the manifest not counted; a model and an audit are there if asked for
 FILES = (
     "synthetic.parquet",
@@ -69,7 +71,7 @@ class Release:
         measurements: the noisy counts (and residuals of counts) that the rows were made from.
         facts: what was done: schema hash, mechanism, budget, every event charged, versions.
         model: the distribution that the rows were drawn from, where the mechanism has one
-            (``generator``, ``querygan``, ``rap``, ``projection``); more rows can be drawn from it.
+            (``generator``, ``querygan``, ``rap``, ``projection``); :meth:`sample` draws from it.
     """
 
     schema: Schema
@@ -139,10 +141,11 @@ class Release:
         return Answers(workload, self.codes)
 
     def sample(self, rows: int, *, seed: int | None = None) -> Sample:
-        """As many new rows as you like from the release's model; they cost no privacy.
+        """As many new rows as you like; they cost no privacy.
 
-        The certificate speaks of the released rows; :meth:`alpha_of` says what it comes to for
-        these.
+        They are drawn from the release's model, where its mechanism has one. Else they are rows
+        like those released: moved, while their tables stay as they are. The certificate speaks of
+        the released rows; :meth:`alpha_of` says what it comes to for these.
         """
         if rows is None:
             raise ParameterError(
@@ -156,9 +159,9 @@ class Release:
         """New rows for which a condition holds, such as ``age < 30 and sex = 'F'``; they cost no
         privacy.
 
-        They are drawn from the model under the condition, so that a rare one takes no longer. How
-        much of the model it holds for, and whether that is more than the release can know, is said
-        in the sample.
+        They are drawn from the model under the condition, so that a rare one takes no longer;
+        without a model, they are picked out of more. How much it holds for, and whether that is
+        more than the release can know, is said in the sample.
 
         Args:
             condition: columns beside values, with and, or, not, in (...) and brackets.
@@ -198,11 +201,6 @@ class Release:
         return min(1.0, self.certificate.alpha + max(map(float, gaps)))
 
     def _sampled(self, condition: Condition | None, rows: int | None, seed: int | None) -> Sample:
-        if self.model is None:
-            raise NotSupported(
-                f"A release by {self.facts.mechanism.name} holds rows and no model; release with rap, projection,"
-                " generator or querygan to draw more."
-            )
         for what, value, least, most in (
             ("rows", rows, 1, MOST_DRAWN // len(self.schema)),
             ("seed", seed, 0, 2**63 - 1),
@@ -213,33 +211,36 @@ class Release:
                 or not least <= value <= most
             ):
                 raise ParameterError(f"{what} must be a whole number from {least:,} to {most:,}.")
-        rng, rules = (
-            np.random.default_rng(secure_seed() if seed is None else seed),
-            Rules.of(self.schema),
+        rng = np.random.default_rng(secure_seed() if seed is None else seed)
+
+        def count(share: float) -> int:
+            return int(rows or max(1, round(share * len(self.codes))))
+
+        drawn = (
+            from_rows(self._rows, condition, count, rng)
+            if self.model is None
+            else from_model(self.model, condition, count, rng)
         )
-        if condition is None:
-            assert rows is not None
-            drawn = rows_that_keep(rules, self.model.rows(int(rows), rng), rng)
-            return Sample(
-                drawn.table,
-                drawn.codes,
-                "any row",
-                1.0,
-                float(self.model.chances.rows),
-                None,
-            )
-        mixture = self.model.conditional(condition)
-        codes = mixture.rows(int(rows or max(1, round(mixture.share * len(self.codes)))), rng)
-        drawn = rows_that_keep(rules.within(condition.boxes) if rules else rules, codes, rng)
-        doubtful = self._doubts(condition, mixture.share)
-        return Sample(
-            drawn.table,
-            drawn.codes,
-            condition.words,
-            mixture.share,
-            mixture.carriers,
-            doubtful,
+        doubtful = None if condition is None else self._doubts(condition, drawn.share)
+        rules = tied_as(Rules.of(self.schema), self.codes)
+        if rules and condition is not None:
+            rules = rules.within(condition.boxes)
+        kept = rows_that_keep(rules, drawn.codes, rng)
+        drawn = replace(drawn, codes=kept.codes)
+        return Sample(table=kept.table, doubtful=doubtful, **vars(drawn))
+
+    @cached_property
+    def _rows(self) -> Rows:
+        """The released rows, as something to draw from."""
+        asked = (
+            Marginal(columns, tuple(self.schema.shape[c] for c in columns)).as_grid()
+            for batch in self.workload
+            for columns in map(tuple, map(sorted, batch.column_sets()))
         )
+        measured = (one.batch.as_grid() for one in self.measurements)
+        more = (grid for grid in measured if grid is not None and len(grid.positions) > 2)
+        tables = tuple(dict.fromkeys((*asked, *more)))
+        return Rows(self.schema, self.codes, tables, float(self.certificate.alpha))
 
     def _doubts(self, condition: Condition, share: float) -> str | None:
         """Why a condition is beyond what the certificate speaks of, if it is."""
@@ -251,7 +252,7 @@ class Release:
             )
         if share <= self.certificate.alpha:
             return (
-                f"The condition holds for {100 * share:.2g}% of the model's rows, and answers may"
+                f"The condition holds for {100 * share:.2g}% of the rows, and answers may"
                 f" be off by {self.certificate.bound}: these rows are mostly the model's guess."
             )
         return None

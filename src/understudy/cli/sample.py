@@ -1,4 +1,4 @@
-"""``understudy sample``: more rows from the model of a release."""
+"""``understudy sample``: more rows from a release."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ def sample(
     seed: int | None,
     as_json: bool,
 ) -> None:
-    """Draw more rows from the model of a release folder.
+    """Draw more rows from a release folder.
 
-    This costs no privacy and needs no sensitive table; FOLDER must hold a model.
+    This costs no privacy and needs no sensitive table. Rows come from the model that FOLDER holds;
+    without one, they are like the released rows.
     """
     if rows is None and where is None:
         raise ParameterError("Say how many rows to draw, with --rows, or which, with --where.")
@@ -65,6 +66,7 @@ def sample(
             "means": result.means,
             "share": result.share,
             "carriers": result.carriers,
+            "kind": result.kind,
         }
         print(json.dumps({**facts, "alpha": alpha, "doubtful": result.doubtful}))
         return
@@ -74,13 +76,19 @@ def sample(
             "Answers to the release's workload from them are off by at most"
             f" {round_up(100 * alpha)}% of all rows, {sure} sure."
         )
-        out.print(f"{written:,} rows in {file}. {sentence}", markup=False, soft_wrap=True)
+        copies = " They are copies of released rows." if result.kind == "copies" else ""
+        out.print(f"{written:,} rows in {file}.{copies} {sentence}", markup=False, soft_wrap=True)
         return
     out.print(f"{written:,} rows in {file}, where {result.means}.", markup=False, soft_wrap=True)
+    model = released.model
+    rest_on = (
+        f"{result.carriers:,.0f} released rows"
+        if model is None
+        else f"about {result.carriers:,.0f} of the {model.chances.rows:,} distributions that it mixes"
+    )
+    whose = "released rows" if model is None else "rows that the model stands for"
     out.print(
-        f"About {100 * result.share:.3g}% of all rows that the model stands for are such. They rest"
-        f" on about {result.carriers:,.0f} of the"
-        f" {released.model.chances.rows if released.model else 0:,} distributions that it mixes.",
+        f"About {100 * result.share:.3g}% of all {whose} are such. They rest on {rest_on}.",
         markup=False,
     )
     if result.doubtful:

@@ -54,6 +54,13 @@ def repaired(rules: Rules, codes: np.ndarray, rng: np.random.Generator) -> Repai
     return Repaired(codes, rules.with_images(_images(rules, codes)))
 
 
+def tied_as(rules: Rules, codes: np.ndarray) -> Rules:
+    """The same, and the mappings that ties came to in some rows are rules themselves."""
+    return Rules(
+        rules.schema, rules.with_images(_images(rules, codes)).alone, rules.ties, rules.bound
+    )
+
+
 def _images(rules: Rules, codes: np.ndarray) -> list[Image]:
     return [_image(rules, tie, codes) for tie in rules.ties]
 
