@@ -39,6 +39,7 @@ AS_WORDS = {
     ">": "is above",
     ">=": "is at least",
 }
+GLUED = re.compile(r"(?<=\S)[+-](?=\S)")
 STOPS = ("and", "or", "implies")
 NAME_STOPS = ("in", "not", "is", "determines")
 # said with every condition that cannot be read
@@ -286,12 +287,14 @@ class _Reader:
 
     def _beside(self, left: Sequence[Token], sign: str, right: Sequence[Token]) -> Phrase:
         name, value = _joined(left), _joined(right)
+        self._check_spaces(name)
         alone = name in self._schema.names or not _is_sum(left)
         if alone:
             column = self._schema.position(name)
             names = len(right) == 1 and right[0].names
             if self._is_value(column, value) and not (names and value in self._schema.names):
                 return Compared(column, sign, value)
+            self._check_spaces(value)
             if value not in self._schema.names and not _is_sum(right):
                 return Compared(column, sign, value)  # which says what values there are
         terms, constant = dict[int, int](), 0.0
@@ -311,6 +314,15 @@ class _Reader:
         if not terms:
             self._refuse()
         return Beside(tuple((k, c) for c, k in terms.items()), constant, sign)
+
+    def _check_spaces(self, text: str) -> None:
+        """Refuse names that a plus or minus sticks to: a name may hold one."""
+        pieces, known = GLUED.split(text), self._schema.names
+        if len(pieces) > 1 and text not in known and all(piece in known for piece in pieces):
+            raise ParameterError(
+                f"The {self._what} has {shown(text)}, and a plus or minus stands between spaces:"
+                f" write {' + '.join(pieces)}."
+            )
 
     def _is_value(self, column: int, text: str) -> bool:
         """Whether a column knows a value; then it is not the name of another column."""

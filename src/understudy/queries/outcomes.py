@@ -197,7 +197,9 @@ def _beside(
     """Whether something between ``low`` and ``high`` can compare so with 0, and whether not."""
     match sign:
         case "=":
-            return (low <= slack) & (high >= -slack), (low < -slack) | (high > slack)
+            # bins that meet in a corner alone hold no pair that would ever be drawn
+            least = np.where(high - low > 4 * slack, -slack, slack)
+            return (low <= least) & (high >= -least), (low < -slack) | (high > slack)
         case "<=":
             return low <= slack, high > slack
         case "<":
