@@ -46,22 +46,23 @@ def repaired(rules: Rules, codes: np.ndarray, rng: np.random.Generator) -> Repai
     if not rules:
         return Repaired(codes, rules)
     for _ in range(ROUNDS):
-        codes = _mended(rules.with_images(_images(rules, codes)), codes, rng)
-        now = rules.with_images(_images(rules, codes))
+        codes = _mended(rules.with_images(images_of(rules, codes)), codes, rng)
+        now = rules.with_images(images_of(rules, codes))
         if now.allows(codes).all():
             return Repaired(codes, now)
     codes = _copies(rules, now, codes, rng)
-    return Repaired(codes, rules.with_images(_images(rules, codes)))
+    return Repaired(codes, rules.with_images(images_of(rules, codes)))
 
 
 def tied_as(rules: Rules, codes: np.ndarray) -> Rules:
     """The same, and the mappings that ties came to in some rows are rules themselves."""
     return Rules(
-        rules.schema, rules.with_images(_images(rules, codes)).alone, rules.ties, rules.bound
+        rules.schema, rules.with_images(images_of(rules, codes)).alone, rules.ties, rules.bound
     )
 
 
-def _images(rules: Rules, codes: np.ndarray) -> list[Image]:
+def images_of(rules: Rules, codes: np.ndarray) -> list[Image]:
+    """The mapping of each tie that most rows have."""
     return [_image(rules, tie, codes) for tie in rules.ties]
 
 

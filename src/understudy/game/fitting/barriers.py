@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.constraints.repair import repaired
+from understudy.constraints.repair import images_of, repaired
 from understudy.constraints.rules import Rule, Rules, Tie
 from understudy.game.fitting.evidence import Pooled
 from understudy.game.fitting.rowfit import TableTarget
@@ -41,6 +41,7 @@ class Keeper:
     def __init__(self, schema: Schema) -> None:
         self._rules = self._now = Rules.of(schema)
         self._barriers = Barriers.of(self._rules)
+        self._images: list[Image | None] = [None] * len(self._rules.ties)
 
     @property
     def targets(self) -> tuple[TableTarget, ...]:
@@ -53,13 +54,25 @@ class Keeper:
     def learn(self, tables: Mapping[Grid, Pooled]) -> None:
         """Take the mapping of each tie from noisy tables that have its columns."""
         if self._rules.ties:
-            self._now = self._rules.with_images([_image(tie, tables) for tie in self._rules.ties])
+            self._images = [_image(tie, tables) for tie in self._rules.ties]
+            self._now = self._rules.with_images(self._images)
             self._barriers = Barriers.of(self._now)
+
+    def settled(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Rows that keep ties as well of which no table has the columns, by what most rows have; so
+        the last fit has a wall for each.
+        """
+        if None in self._images:
+            most = images_of(self._rules, rows)
+            pairs = zip(self._images, most, strict=True)
+            self._images = [own if seen is None else seen for seen, own in pairs]
+            self._now = self._rules.with_images(self._images)
+            self._barriers = Barriers.of(self._now)
+        return self.mended(rows, rng)
 
     def mended(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Rows that keep the rules as far as codes can; the same, if they do."""
-        alone = self._now.with_images([None] * len(self._now.ties))
-        return repaired(alone, rows, rng).codes
+        return repaired(self._now.only(self._now.alone), rows, rng).codes
 
 
 def _image(tie: Tie, tables: Mapping[Grid, Pooled]) -> Image | None:

@@ -164,6 +164,7 @@ class RowPlayer:
             self._plant(wide)
 
     def result(self) -> RowModel:
+        self._codes = self._keeper.settled(self._rows(), self._rng)
         return self.propose()
 
     def _rows(self) -> np.ndarray:
