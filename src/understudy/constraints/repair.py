@@ -93,27 +93,28 @@ def _copies(rules: Rules, whole: Rules, codes: np.ndarray, rng: np.random.Genera
 
 
 def _cells(rules: Rules, tie: Tie, codes: np.ndarray) -> np.ndarray:
-    shape = [rules.schema.shape[c] for c in tie.given]
-    return np.ravel_multi_index([codes[:, c] for c in tie.given], shape)
+    shape = [rules.schema.shape[c] for c in tie.keys]
+    return np.ravel_multi_index([codes[:, c] for c in tie.keys], shape)
 
 
 def _speaking(rules: Rules, tie: Tie, codes: np.ndarray) -> np.ndarray:
     """Rows that a tie says something about: all its columns have values."""
-    values = zip(tie.columns, (*tie.given_values, tie.values), strict=True)
+    values = zip(tie.columns, (*tie.key_values, tie.values), strict=True)
     return np.all([codes[:, c] < v for c, v in values], axis=0)
 
 
 def _image(rules: Rules, tie: Tie, codes: np.ndarray) -> Image:
     """The value that most rows have, of those that keep the other rules: of all, if none does."""
-    shape = tuple(rules.schema.shape[c] for c in tie.given)
+    shape = tuple(rules.schema.shape[c] for c in tie.keys)
     image = np.full(int(np.prod(shape)), -1, np.int64)
     speaking = _speaking(rules, tie, codes)
+    size = rules.schema.shape[tie.column]
+    pairs = _cells(rules, tie, codes) * size + codes[:, tie.column]
     for rows in (speaking, speaking & rules.allows(codes)):  # the latter has the last word
-        pairs = np.column_stack([_cells(rules, tie, codes)[rows], codes[rows, tie.column]])
-        unique, counts = np.unique(pairs, axis=0, return_counts=True)
-        order = np.argsort(counts, kind="stable")
-        image[unique[order, 0]] = unique[order, 1]
-    return Image(tie.given, shape, tie.column, image, tie.values)
+        unique, counts = np.unique(pairs[rows], return_counts=True)
+        unique = unique[np.argsort(counts, kind="stable")]
+        image[unique // size] = unique % size
+    return Image(tie.keys, shape, tie.column, image, tie.values)
 
 
 # ---------------------------------------------------------------------- rules of single rows

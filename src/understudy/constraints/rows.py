@@ -121,7 +121,7 @@ def _count_tie(
     keys = {
         c: np.column_stack([codes[has, c], numbers.get(c, codes[:, c])[has]]) for c in tie.columns
     }
-    _, group = np.unique(np.hstack([keys[c] for c in tie.given]), axis=0, return_inverse=True)
+    _, group = np.unique(np.hstack([keys[c] for c in tie.keys]), axis=0, return_inverse=True)
     _, first = np.unique(group, return_index=True)
     other = (keys[tie.column] != keys[tie.column][first][group]).any(axis=1)
     return Count(tie, int(has.sum()), int(other.sum()))
@@ -159,7 +159,7 @@ class _Values:
         has = np.flatnonzero(
             np.all([self.codes[:, c] < self._schema.columns[c].values for c in tie.columns], axis=0)
         )
-        rows = self.codes[has][:, list(tie.given)]
+        rows = self.codes[has][:, list(tie.keys)]
         _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         numbers = self._numbers[tie.column]
         if len(has):

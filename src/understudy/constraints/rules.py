@@ -33,7 +33,7 @@ from understudy.schema import Schema
 from understudy.schema.keys import meant
 
 MOST_RULES = 1_000  # every row is asked about each of them
-MOST_GIVEN = 10_000_000  # combinations of the columns that determine another
+MOST_KEYS = 10_000_000  # combinations of the columns that determine another
 BLOCK_CELLS = 1 << 22  # rows x columns of rules that are asked about at a time
 KEYS = ("name", "rule", "mapping")  # of a rule that is more than a text
 
@@ -88,14 +88,14 @@ class Tie:
     name: str
     text: str
     words: str
-    given: tuple[int, ...]
+    keys: tuple[int, ...]
     column: int
-    given_values: tuple[int, ...]  # of each given column: how many codes are values
+    key_values: tuple[int, ...]  # of each of these columns: how many codes are values
     values: int  # of the other, likewise
 
     @property
     def columns(self) -> tuple[int, ...]:
-        return (*self.given, self.column)
+        return (*self.keys, self.column)
 
 
 @dataclass(frozen=True)
@@ -139,9 +139,9 @@ class Rules:
 
     def spans(self, codes: np.ndarray, numbers: Mapping[int, np.ndarray] | None = None) -> Spans:
         """Rows of codes as the rules see them; with the ``numbers`` of some columns, their values."""
-        given = numbers or {}
+        own = numbers or {}
         return {
-            c: axis.of_values(codes[:, c], given[c]) if c in given else axis.of_codes(codes[:, c])
+            c: axis.of_values(codes[:, c], own[c]) if c in own else axis.of_codes(codes[:, c])
             for c, axis in self.axes.items()
         }
 
@@ -277,29 +277,29 @@ def _inside(schema: Schema, column: int, codes: frozenset[int]) -> OfCodes:
 def _mapping(
     phrase: g.Determines, name: str, text: str, mapping: Mapping[str, str], schema: Schema
 ) -> Rule:
-    if len(phrase.given) != 1:
+    if len(phrase.keys) != 1:
         raise ParameterError("A mapping goes from the values of one column; name one.")
-    (given,) = phrase.given
-    judge = mapped(given, phrase.column, mapping, schema)
+    (key,) = phrase.keys
+    judge = mapped(key, phrase.column, mapping, schema)
     words = (
-        f"{schema.names[given]} determines {schema.names[phrase.column]} by a mapping of"
+        f"{schema.names[key]} determines {schema.names[phrase.column]} by a mapping of"
         f" {len(mapping):,} values"
     )
-    return Rule(name, text, words, (given, phrase.column), judge)
+    return Rule(name, text, words, (key, phrase.column), judge)
 
 
 def _tie(phrase: g.Determines, name: str, text: str, schema: Schema) -> Tie:
     cells = 1
-    for column in phrase.given:
+    for column in phrase.keys:
         cells *= schema.shape[column]
-    if cells > MOST_GIVEN:
+    if cells > MOST_KEYS:
         raise ParameterError(
             f"The columns before 'determines' have {cells:,} combinations, more than"
-            f" {MOST_GIVEN:,}; name fewer."
+            f" {MOST_KEYS:,}; name fewer."
         )
-    *given, values = (schema.columns[c].values for c in (*phrase.given, phrase.column))
+    *sizes, values = (schema.columns[c].values for c in (*phrase.keys, phrase.column))
     words = g.in_words(phrase, schema)
-    return Tie(name, text, words, phrase.given, phrase.column, tuple(given), values)
+    return Tie(name, text, words, phrase.keys, phrase.column, tuple(sizes), values)
 
 
 def _check_ties(rules: Rules) -> None:

@@ -93,7 +93,7 @@ class Beside:
 class Determines:
     """Rows that are equal in some columns are equal in another."""
 
-    given: tuple[int, ...]
+    keys: tuple[int, ...]
     column: int
 
 
@@ -144,8 +144,8 @@ def columns_of(phrase: Phrase) -> frozenset[int]:
     match phrase:
         case Beside(terms):
             return frozenset(column for _, column in terms)
-        case Determines(given, column):
-            return frozenset((*given, column))
+        case Determines(keys, column):
+            return frozenset((*keys, column))
         case Not(inner):
             return columns_of(inner)
         case Every(inner) | Some(inner):
@@ -171,8 +171,8 @@ def in_words(phrase: Phrase, schema: Schema) -> str:
             left = [names[c] for k, c in terms if k > 0] + _number(constant)
             right = [names[c] for k, c in terms if k < 0] + _number(-constant)
             return f"{' + '.join(left) or '0'} {AS_WORDS[sign]} {' + '.join(right) or '0'}"
-        case Determines(given, column):
-            listed = " and ".join(names[c] for c in given)
+        case Determines(keys, column):
+            listed = " and ".join(names[c] for c in keys)
             return f"rows with the same {listed} have the same {names[column]}"
         case Not(Missing(column)):
             return f"{names[column]} is not missing"
@@ -203,8 +203,8 @@ class _Reader:
         self._tokens = list(_tokens(text, what))
 
     def read(self) -> Phrase:
-        given = self._determined()
-        phrase = self._if() if given is None else given
+        alone = self._determined()
+        phrase = self._if() if alone is None else alone
         if self._at < len(self._tokens):
             self._refuse()
         return phrase
@@ -213,16 +213,16 @@ class _Reader:
         """``zip determines region``, with as many before it as there are commas."""
         if not any(kind == "word" and t.lower() == "determines" for kind, t, _ in self._tokens):
             return None
-        given = [self._schema.position(_joined(self._words(NAME_STOPS)))]
+        keys = [self._schema.position(_joined(self._words(NAME_STOPS)))]
         while self._take(","):
-            given.append(self._schema.position(_joined(self._words(NAME_STOPS))))
+            keys.append(self._schema.position(_joined(self._words(NAME_STOPS))))
         self._expect("determines")
         column = self._schema.position(_joined(self._words()))
-        if column in given or len(set(given)) < len(given):
+        if column in keys or len(set(keys)) < len(keys):
             raise ParameterError(
                 f"The {self._what} names a column twice; a column is determined by others."
             )
-        return Determines(tuple(given), column)
+        return Determines(tuple(keys), column)
 
     def _if(self) -> Phrase:
         phrase = self._chain("or", Some, lambda: self._chain("and", Every, self._single))
@@ -300,14 +300,14 @@ class _Reader:
         terms, constant = dict[int, int](), 0.0
         for side, factor in ((left, 1), (right, -1)):
             for of_sign, piece in self._pieces(side):
-                known = _joined(piece)
-                if known not in self._schema.names and (number := _as_number(known)) is not None:
+                text = _joined(piece)
+                if text not in self._schema.names and (number := _as_number(text)) is not None:
                     constant += factor * of_sign * number
                     continue
-                column = self._schema.position(known)
+                column = self._schema.position(text)
                 if column in terms:
                     raise ParameterError(
-                        f"The {self._what} names the column {shown(known)} twice in one comparison;"
+                        f"The {self._what} names the column {shown(text)} twice in one comparison;"
                         " name it once."
                     )
                 terms[column] = factor * of_sign
@@ -317,8 +317,8 @@ class _Reader:
 
     def _check_spaces(self, text: str) -> None:
         """Refuse names that a plus or minus sticks to: a name may hold one."""
-        pieces, known = GLUED.split(text), self._schema.names
-        if len(pieces) > 1 and text not in known and all(piece in known for piece in pieces):
+        pieces, names = GLUED.split(text), self._schema.names
+        if len(pieces) > 1 and text not in names and all(piece in names for piece in pieces):
             raise ParameterError(
                 f"The {self._what} has {shown(text)}, and a plus or minus stands between spaces:"
                 f" write {' + '.join(pieces)}."

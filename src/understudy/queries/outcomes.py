@@ -110,8 +110,8 @@ class OfCodes(Judge):
     def outcomes(self, spans: Spans) -> np.ndarray:
         span = spans[self.column]
         if span.first is span.last:
-            found: np.ndarray = self.outcome[span.first]
-            return found
+            outcomes: np.ndarray = self.outcome[span.first]
+            return outcomes
         there = self._sums[:, span.last + 1] > self._sums[:, span.first]
         return _bits(*there)
 
@@ -160,17 +160,17 @@ class All(Judge):
 class Image(Judge):
     """A mapping from the codes of some columns to those of another."""
 
-    given: tuple[int, ...]
+    keys: tuple[int, ...]
     shape: tuple[int, ...]  # how many codes each of these has
     column: int
-    image: np.ndarray  # of every cell of the given columns: a code, or -1 where all are free
+    image: np.ndarray  # of every cell of these columns: a code, or -1 where all are free
     values: int  # of the other column: how many codes are values
 
     def outcomes(self, spans: Spans) -> np.ndarray:
         span, single = spans[self.column], np.True_
-        for c in self.given:
+        for c in self.keys:
             single = single & (spans[c].first == spans[c].last)
-        cells = np.ravel_multi_index([spans[c].first for c in self.given], self.shape)
+        cells = np.ravel_multi_index([spans[c].first for c in self.keys], self.shape)
         wanted = self.image[cells]
         ordinary = np.minimum(span.last, self.values - 1) - span.first + 1
         inside = (span.first <= wanted) & (wanted <= span.last)
@@ -401,13 +401,13 @@ def bound_by(phrase: g.Phrase, schema: Schema) -> frozenset[int]:
     return frozenset()
 
 
-def mapped(given: int, column: int, pairs: Mapping[str, str], schema: Schema) -> Judge:
+def mapped(key: int, column: int, pairs: Mapping[str, str], schema: Schema) -> Judge:
     """``given determines column`` by a public mapping of values."""
-    one, other = schema.columns[given], schema.columns[column]
+    one, other = schema.columns[key], schema.columns[column]
     image = np.full(one.size, -1)
-    for key, value in pairs.items():
-        image[_code(one, key)] = _code(other, value)
-    return Image((given,), (one.size,), column, image, other.values)
+    for text, value in pairs.items():
+        image[_code(one, text)] = _code(other, value)
+    return Image((key,), (one.size,), column, image, other.values)
 
 
 def _code(column: Column, value: str) -> int:
@@ -435,8 +435,8 @@ def leaves(judge: Judge) -> Iterator[tuple[Judge, frozenset[int]]]:
             yield judge, frozenset((column,))
         case Line(terms):
             yield judge, frozenset(column for _, column in terms)
-        case Image(given, _, column):
-            yield judge, frozenset((*given, column))
+        case Image(keys, _, column):
+            yield judge, frozenset((*keys, column))
 
 
 def lines_in(judge: Judge) -> Iterator[Line]:

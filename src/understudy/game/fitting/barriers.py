@@ -65,7 +65,7 @@ class Keeper:
         if None in self._images:
             most = images_of(self._rules, rows)
             pairs = zip(self._images, most, strict=True)
-            self._images = [own if seen is None else seen for seen, own in pairs]
+            self._images = [own if image is None else image for image, own in pairs]
             self._now = self._rules.with_images(self._images)
             self._barriers = Barriers.of(self._now)
         return self.mended(rows, rng)
@@ -88,12 +88,12 @@ def _image(tie: Tie, tables: Mapping[Grid, Pooled]) -> Image | None:
     counts = counts.sum(axis=gone).transpose([left.index(c) for c in tie.columns])
     *shape, _ = counts.shape
     image = counts[..., : tie.values].argmax(axis=-1)
-    for axis, values in enumerate(tie.given_values):
+    for axis, values in enumerate(tie.key_values):
         beyond = np.arange(shape[axis]) >= values
         image[
             np.moveaxis(np.broadcast_to(beyond, np.moveaxis(image, axis, -1).shape), -1, axis)
         ] = -1
-    return Image(tie.given, tuple(shape), tie.column, image.ravel(), tie.values)
+    return Image(tie.keys, tuple(shape), tie.column, image.ravel(), tie.values)
 
 
 @dataclass(frozen=True)
