@@ -13,11 +13,13 @@ import pytest
 import understudy as us
 from support.ruled import TWENTY, ruled
 from understudy.checks import SMALL, check_crossing
+from understudy.constraints.repair import repaired
 from understudy.constraints.rows import counts, rows_that_keep
 from understudy.constraints.rules import Rules
 from understudy.game.fitting import barriers
 from understudy.game.fitting.barriers import Barriers, Keeper
 from understudy.game.fitting.evidence import Evidence
+from understudy.game.fitting.refit import refit
 from understudy.game.fitting.rowfit import TableTarget, fit_rows
 from understudy.mechanisms.base import available_mechanisms
 from understudy.privacy import Measurement
@@ -176,3 +178,29 @@ def test_rules_of_a_wrong_table_cost_nothing_and_are_kept() -> None:
     rows = np.column_stack([np.full(400, 2), np.zeros(400, int), np.ones(400, int)])
     released = us.release(rows, schema=schema, epsilon=1, mechanism="arp")
     assert set(released.codes[:, 0]) == {0} and released.codes[:, 1].min() >= 2
+
+
+def test_rows_that_were_repaired_answer_as_they_did_before() -> None:
+    """Independent columns break the sum; the repair alone would shift the columns."""
+    rng = np.random.default_rng(4)
+    schema = replace(SUMS, rules=["c = a + b", "d = 1 implies a > 0"])
+    codes = np.column_stack(
+        [rng.binomial(5, 0.3, 6_000), rng.binomial(5, 0.6, 6_000), rng.binomial(11, 0.4, 6_000)]
+    )
+    codes = np.column_stack([codes, rng.integers(0, 3, 6_000)]).astype(np.int32)
+    rules, off = Rules.of(schema), list[float]()
+    alone = repaired(rules, codes, np.random.default_rng(0)).codes
+    fitted = refit(rules, codes, marginals(schema, k=1), np.random.default_rng(0))
+    for rows in (alone, fitted):
+        assert rules.allows(rows).all()
+        pairs = (
+            (
+                np.bincount(rows[:, c], minlength=SHAPE[c]),
+                np.bincount(codes[:, c], minlength=SHAPE[c]),
+            )
+            for c in range(4)
+        )
+        off.append(float(sum(np.abs(one - other).sum() for one, other in pairs)) / 6_000)
+    assert off[1] < off[0] / 3
+    kept = refit(rules, alone, marginals(schema, k=1), np.random.default_rng(0))
+    assert kept is alone, "rows that keep the rules stay"

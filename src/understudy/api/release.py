@@ -5,6 +5,7 @@ budget reserved; a mechanism plays, rows are made and certified.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from understudy.bundle.saving import Need, check_memory, check_room
 from understudy.constraints.rows import Kept, rows_that_keep
 from understudy.constraints.rules import Rules
 from understudy.game.fitting.mixture import Mixture
+from understudy.game.fitting.refit import refit
 from understudy.game.loop import Model
 from understudy.mechanisms.base import Brief, Decision, Means, Mechanism
 from understudy.privacy import Certify, Measurement, Meter, ReleaseTotal, Residual
@@ -231,7 +233,9 @@ def _rows_that_fit(
     rules = Rules.of(brief.schema)
     while True:
         try:
-            rows = rows_that_keep(rules, model.rows(count, rng), rng)
+            codes = model.rows(count, rng)
+            rows = rows_that_keep(rules, refit(rules, codes, brief.workload, rng), rng)
+            rows = replace(rows, changed=int((rows.codes != codes).any(axis=1).sum()))
             return rows, Answers(brief.workload, rows.codes)
         except MemoryError:
             if count <= FEWEST_MADE:

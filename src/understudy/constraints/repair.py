@@ -104,16 +104,31 @@ def _speaking(rules: Rules, tie: Tie, codes: np.ndarray) -> np.ndarray:
 
 
 def _image(rules: Rules, tie: Tie, codes: np.ndarray) -> Image:
-    """The value that most rows have, of those that keep the other rules: of all, if none does."""
+    """The value that most rows have, of those that keep the other rules: of all, if none does.
+
+    Where no value stands out, the shares of the values decide, so that these stay what they are:
+    the commonest keys choose first, and a value is the less wanted the more of it is taken.
+    """
     shape = tuple(rules.schema.shape[c] for c in tie.keys)
     image = np.full(int(np.prod(shape)), -1, np.int64)
     speaking = _speaking(rules, tie, codes)
     size = rules.schema.shape[tie.column]
     pairs = _cells(rules, tie, codes) * size + codes[:, tie.column]
-    for rows in (speaking, speaking & rules.allows(codes)):  # the latter has the last word
-        unique, counts = np.unique(pairs[rows], return_counts=True)
-        unique = unique[np.argsort(counts, kind="stable")]
-        image[unique // size] = unique % size
+    left = np.bincount(codes[speaking, tie.column], minlength=size).astype(np.float64)
+    good = speaking & rules.allows(codes)
+    # keys that some good row has are decided among good rows
+    others = speaking & ~np.isin(pairs // size, pairs[good] // size)
+    unique, counts = np.unique(pairs[good | others], return_counts=True)
+    keys, values = unique // size, unique % size
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    totals = np.add.reduceat(counts, starts) if len(starts) else counts
+    ends = np.append(starts[1:], len(keys))
+    for i in np.argsort(-totals, kind="stable").tolist():
+        some = slice(starts[i], ends[i])
+        room = np.minimum(left[values[some]], totals[i])
+        value = values[some][(counts[some] + np.maximum(room, 0)).argmax()]
+        left[value] -= totals[i]
+        image[keys[starts[i]]] = value
     return Image(tie.keys, shape, tie.column, image, tie.values)
 
 
