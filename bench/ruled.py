@@ -124,6 +124,58 @@ def admissions() -> Coded:
     return _read(table, schema)
 
 
+SURVEY = 100_000
+# small enough for mechanisms that keep a weight for every possible record, or all conjunctions
+SIZES = {
+    **{"child": 2, "works": 2, "hours": 4, "pension": 2, "married": 2, "spouse works": 2},
+    **{"cars": 2, "trucks": 2, "vehicles": 3, "town": 4, "county": 2, "smoker": 2, "packs": 3},
+    "age": 4,
+}
+TWENTY_OF_SURVEY = (
+    "child = 1 implies age = 0",
+    "age = 0 implies child = 1",
+    "child = 1 implies works = 0",
+    "child = 1 implies married = 0",
+    "child = 1 implies smoker = 0",
+    "child = 1 implies vehicles = 0",
+    "works = 1 implies hours > 0",
+    "works = 0 implies hours = 0",
+    "pension = 1 implies age = 3",
+    "pension = 1 implies hours <= 1",
+    "pension = 1 and works = 1 implies hours = 1",
+    "spouse works = 1 implies married = 1",
+    "married = 1 implies age >= 1",
+    "vehicles = cars + trucks",
+    "town determines county",
+    "smoker = 1 implies packs >= 1",
+    "smoker = 0 implies packs = 0",
+    "hours <= age + 2",
+    "packs <= age + 1",
+    "trucks = 1 implies works = 1 or pension = 1",
+)
+
+
+def survey() -> Coded:
+    """A small invented survey that keeps twenty rules."""
+    rng, n = np.random.default_rng(12), SURVEY
+    age = rng.choice(4, n, p=[0.15, 0.3, 0.35, 0.2])
+    child = age == 0
+    pension = (age == 3) & (rng.random(n) < 0.6)
+    works = ~child & (rng.random(n) < np.where(pension, 0.15, 0.75))
+    hours = np.where(works, np.where(pension, 1, 1 + rng.binomial(2, 0.6, n)), 0)
+    married = ~child & (rng.random(n) < 0.1 + 0.2 * age)
+    cars, trucks = ~child & (rng.random(n) < 0.6), (works | pension) & (rng.random(n) < 0.15)
+    town = rng.choice(4, n, p=[0.4, 0.3, 0.2, 0.1])
+    smoker = ~child & (rng.random(n) < 0.25)
+    spouse = married & (rng.random(n) < 0.6)
+    packs = np.where(smoker, 1 + (rng.random(n) < 0.3), 0)
+    columns = [child, works, hours, pension, married, spouse, cars, trucks, cars + 0 + trucks]
+    codes = np.column_stack([*columns, town, town // 2, smoker, packs, age]).astype(np.int32)
+    plain = us.Schema.from_domain(SIZES, ordered=["hours", "vehicles", "packs", "age"])
+    table = pa.table(dict(zip(SIZES, codes.T, strict=True)))
+    return _read(table, replace(plain, rules=TWENTY_OF_SURVEY))
+
+
 def _falling(size: int) -> np.ndarray:
     shares: np.ndarray = 1 / (4.0 + np.arange(size))
     return shares / shares.sum()
@@ -156,7 +208,7 @@ def wards() -> Coded:
     return _read(rows.select(kept), us.Schema(columns, rules=rules))
 
 
-KNOWN = {"admissions": admissions, "diabetes-drugs": drugs, "wards": wards}
+KNOWN = {"admissions": admissions, "diabetes-drugs": drugs, "wards": wards, "survey": survey}
 
 
 def load(data: str, *, ruled: bool) -> Coded:

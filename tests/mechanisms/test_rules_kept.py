@@ -16,7 +16,7 @@ from understudy.checks import SMALL, check_crossing
 from understudy.constraints.repair import repaired
 from understudy.constraints.rows import counts, rows_that_keep
 from understudy.constraints.rules import Rules
-from understudy.game.fitting import barriers
+from understudy.game.fitting import barriers, rowfit
 from understudy.game.fitting.barriers import Barriers, Keeper
 from understudy.game.fitting.evidence import Evidence
 from understudy.game.fitting.refit import refit
@@ -123,24 +123,41 @@ def test_columns_that_a_sum_holds_fast_move_together() -> None:
     assert off[walls.together] < off[()] / 5
 
 
-def test_costs_stay_those_of_the_rows_when_several_columns_move() -> None:
-    """A wrong step in a kernel would leave a table that does not add up: the fit ends elsewhere
-    than one that begins anew from its rows.
-    """
+@pytest.mark.parametrize("heat", [0.0, 1e6])
+def test_a_row_that_takes_over_columns_moves_in_every_table(heat: float) -> None:
+    """Costs stay those of the rows, and without heat no move makes the loss larger."""
     rng = np.random.default_rng(2)
-    truth = np.column_stack([rng.integers(0, size, 1_500) for size in SHAPE]).astype(np.int32)
-    truth[:, 3] = truth[:, 0] % 3
-    rows = np.column_stack([rng.integers(0, size, 1_500) for size in SHAPE]).astype(np.int32)
-    halves = np.arange(12) // 2
-    binned = np.zeros((6, 6), np.float32)
-    np.add.at(binned, (truth[:, 0], halves[truth[:, 2]]), 1)
-    coarse = TableTarget(
-        (0, 2), (6, 6), binned.ravel(), np.ones(36, np.float32), bins=(None, halves)
+    truth, rows = (
+        np.column_stack([rng.integers(0, size, 300) for size in SHAPE]).astype(np.int32)
+        for _ in range(2)
     )
-    wanted = [*targets(SHAPE, truth), coarse]
-    for _ in range(3):
-        fit_rows(rows, SHAPE, 1_500, wanted, sweeps=4, seed=1, together=[(0, 3), (0, 1, 2, 3)])
-    assert max(np.abs(t.counted(rows) - t.counts).max() for t in wanted) <= 12
+    halves = np.arange(12) // 2
+    table = np.bincount(truth[:, 0] * 6 + halves[truth[:, 2]], minlength=36).astype(np.float32)
+    coarse = TableTarget((0, 2), (6, 6), table, np.full(36, 2, np.float32), bins=(None, halves))
+    whole = targets(SHAPE, truth)
+    dense, binned = rowfit._Dense(whole, 4), rowfit._Binned([coarse], SHAPE)
+    bundles = dense.bundle(rows, 1.0), binned.bundle(rows, 1.0)
+    settings = rowfit.Settings(
+        np.float32(1), np.float32(heat), np.zeros(27, np.float32), np.zeros(5, np.int64)
+    )
+    state, other = np.asarray([12345], np.uint64), np.zeros(4, np.int32)
+    stamps = np.zeros(len(whole), np.int64), np.zeros(1, np.int64)
+
+    def loss() -> float:
+        gaps = [t.weights * (t.counted(rows) - t.counts) ** 2 for t in (*whole, coarse)]
+        return float(sum(gap.sum() for gap in gaps))
+
+    moves, before = 0, loss()
+    for place in range(300):
+        moves += rowfit._take_over(
+            rows, np.asarray([place]), np.asarray([0, 2]), state, settings, *bundles, other, stamps
+        )
+        after = loss()
+        assert heat or after <= before
+        before = after
+    assert moves > 50
+    assert np.allclose(bundles[0].costs, dense.costs(rows, 1.0), atol=1e-3)
+    assert np.allclose(bundles[1].of_bins.costs, binned._tables.costs(rows, 1.0), atol=1e-3)
 
 
 def test_a_tie_takes_its_mapping_from_noisy_tables() -> None:
