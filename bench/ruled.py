@@ -127,8 +127,19 @@ def admissions() -> Coded:
 SURVEY = 100_000
 # small enough for mechanisms that keep a weight for every possible record, or all conjunctions
 SIZES = {
-    **{"child": 2, "works": 2, "hours": 4, "pension": 2, "married": 2, "spouse works": 2},
-    **{"cars": 2, "trucks": 2, "vehicles": 3, "town": 4, "county": 2, "smoker": 2, "packs": 3},
+    "child": 2,
+    "works": 2,
+    "hours": 4,
+    "pension": 2,
+    "married": 2,
+    "spouse works": 2,
+    "cars": 2,
+    "trucks": 2,
+    "vehicles": 3,
+    "town": 4,
+    "county": 2,
+    "smoker": 2,
+    "packs": 3,
     "age": 4,
 }
 TWENTY_OF_SURVEY = (
