@@ -18,6 +18,7 @@ from understudy.constraints.rows import counts, rows_that_keep
 from understudy.constraints.rules import Rules
 from understudy.constraints.search import check_rules
 from understudy.errors import SchemaError
+from understudy.game.fitting.values import Values
 
 BARE = ruled()
 
@@ -212,3 +213,25 @@ def test_counts_see_a_broken_value() -> None:
     table = pa.table(columns, schema=found.table.schema)
     told = {one.rule.text: one.broken for one in counts(Rules.of(schema), found.codes, table)}
     assert told.pop("`all of it` = a + b") == 1 and not any(told.values())
+
+
+def test_sums_keep_their_decimals() -> None:
+    """What adding doubles leaves behind is no digit that anybody wrote."""
+    schema = us.Schema.from_dict(
+        {
+            "fields": [
+                {"name": n, "type": "number", "constraints": {"minimum": 0, "maximum": 300}}
+                for n in ("part", "rest", "whole")
+            ],
+            "understudy": {
+                "columns": {n: {"decimals": 2} for n in ("part", "rest", "whole")},
+                "rules": ["whole = part + rest"],
+            },
+        }
+    )
+    codes, values = some_rows(schema, 1_000), Values.unknown(schema)
+    found = rows_that_keep(Rules.of(schema), codes, np.random.default_rng(1), values)
+    assert not any(one.broken for one in counts(Rules.of(schema), found.codes, found.table))
+    cells = np.concatenate([found.table[name].to_numpy() for name in schema.names])
+    short = np.asarray([len(f"{cell!r}".partition(".")[2]) <= 2 for cell in cells.tolist()])
+    assert short.mean() > 0.99, "values that had to be searched for may have more"

@@ -14,12 +14,13 @@ from understudy.checks import SMALL
 from understudy.counting.tally import CodedRows, cell_numbers, count_cells
 from understudy.game.fitting import rowfit
 from understudy.game.fitting.evidence import Evidence, believed
-from understudy.game.fitting.rowfit import QueryTarget, TableTarget, Target, fit_rows
+from understudy.game.fitting.rowfit import CHAINS, QueryTarget, TableTarget, Target, fit_rows
 from understudy.game.players.product import ProductModel
-from understudy.game.players.rows import RowPlayer, repeated
+from understudy.game.players.rows import Fitted, RowModel, RowPlayer, repeated
 from understudy.queries.binned import BinnedMarginal
 from understudy.queries.literals import Literal, any_of, at_least, parity
 from understudy.queries.symmetric import Symmetric
+from understudy.runtime.watching import NoWatcher
 
 SHAPE = (3, 2, 4, 3)
 QUERIES = Symmetric(
@@ -186,6 +187,61 @@ def test_heat_draws_from_the_prior_where_nothing_is_known_and_only_named_columns
     for c in (0, 2):
         expected = 6000 * priors[c]
         assert np.sum((np.bincount(rows[:, c], minlength=SHAPE[c]) - expected) ** 2 / expected) < 20
+
+
+def parity_rows(count: int) -> np.ndarray:
+    """Three bits with an even sum: no pair of them says anything of it."""
+    bits = np.random.default_rng(5).integers(0, 2, (count, 2))
+    return np.column_stack([bits, bits.sum(axis=1) % 2]).astype(np.int32)
+
+
+def parity_targets(rows: np.ndarray) -> list[Target]:
+    return [
+        TableTarget(pair, (2, 2), np.bincount(rows[:, pair] @ [2, 1], minlength=4), np.ones(4))
+        for pair in itertools.combinations(range(3), 2)
+    ]
+
+
+def test_what_no_table_tells_is_let_go_by_a_first_sweep_that_is_hot_enough() -> None:
+    odd: dict[float, float] = {}
+    for first_heat in (0.0, 0.1, 6.0):
+        rows = parity_rows(4_000)
+        targets = parity_targets(rows)
+        fit_rows(rows, (2, 2, 2), 4_000, targets, sweeps=3, seed=1, heat=0.1, first_heat=first_heat)
+        odd[first_heat] = float((rows.sum(axis=1) % 2).mean())
+        for target in targets:  # the last sweeps have little heat, and meet the tables
+            assert np.abs(target.counts - count_cells(rows, target.positions, (2, 2))).max() <= 20
+    assert odd[0.0] == odd[0.1] < 0.05
+    assert odd[6.0] > 0.25
+
+
+def test_one_sweep_alone_has_no_first_heat() -> None:
+    made = []
+    for first_heat in (0.0, 50.0):
+        rows = parity_rows(2_000)
+        targets = parity_targets(rows)
+        fit_rows(rows, (2, 2, 2), 2_000, targets, sweeps=1, seed=1, heat=0.1, first_heat=first_heat)
+        made.append(rows)
+    assert (made[0] == made[1]).all()
+
+
+@pytest.mark.parametrize("sigma, least", [(0.01, 0.1), (1.0, 0.1)])
+def test_released_rows_forget_what_no_table_tells_however_small_the_noise(
+    sigma: float, least: float
+) -> None:
+    """Three sweeps at such a heat left every row where the descent had put it."""
+    codes, schema = parity_rows(8_000), us.Schema.from_domain({"a": 2, "b": 2, "c": 2})
+    fitted = Fitted(
+        8_000,
+        tuple(parity_targets(codes)),
+        heat=0.5 * sigma,
+        priors=(np.full(2, 0.5),) * 3,
+        sweeps=3,
+    )
+    assert fitted.move(8_000) == 2 * CHAINS  # two tables a column, and so many people a row
+    model = RowModel(schema, codes, fitted, NoWatcher())
+    rows = model.rows(8_000, np.random.default_rng(2))
+    assert float((rows.sum(axis=1) % 2).mean()) > least
 
 
 def test_noise_is_not_chased_and_what_stands_out_is_believed() -> None:

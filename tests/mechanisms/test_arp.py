@@ -99,6 +99,23 @@ def test_pairs_are_measured_in_bins_where_a_column_is_ordered() -> None:
         Arp(bins="yes").check(brief(ordered, "2-way"))  # type: ignore[arg-type]
 
 
+def test_with_bins_rounds_are_for_fewer_pairs_and_for_tables_of_few_long_columns() -> None:
+    """A rule of its own: there the noise of a cell of average size decides, and 0.7 of the rounds'."""
+    little = Fraction(1, 10_000)
+
+    def is_adaptive(domain: dict[str, int], ordered: list[str], bins: bool | None = None) -> bool:
+        asked = brief(us.Schema.from_domain(domain, ordered=ordered), "2-way")
+        return bool(decided(Arp(bins=bins), asked, little, 50_000).parameters["adaptive"])
+
+    nine = dict.fromkeys("abcdefghi", 40)
+    assert is_adaptive(nine, list(nine)) and not is_adaptive(nine, [])
+    assert not is_adaptive(nine, list(nine), bins=False)
+    assert not is_adaptive(dict.fromkeys("abcdefg", 40), list("abcdefg"))
+    # half of the pairs are binary, so that the median says nothing of the long columns
+    mixed = {f"c{i}": 300 if i < 3 else 2 for i in range(20)}
+    assert is_adaptive(mixed, ["c0", "c1", "c2"]) and not is_adaptive(mixed, [])
+
+
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_bins_keep_a_trend_that_fine_cells_lose_and_the_largest_cell(
     neighbours: Neighbours,
@@ -128,6 +145,38 @@ def test_bins_keep_a_trend_that_fine_cells_lose_and_the_largest_cell(
         assert budget * Fraction(95, 100) < spent <= budget
     truth = float(np.corrcoef(x, y)[0, 1])
     assert truth - kept[True] < (truth - kept[False]) / 2
+
+
+def test_rounds_in_bins_end_with_whole_tables() -> None:
+    """Bins cut through spikes, and then no round in bins sees them."""
+    rng = np.random.default_rng(4)
+    codes = rng.integers(0, 60, (4_000, 3))
+    schema = us.Schema.from_domain(dict.fromkeys("abc", 60), ordered=["a", "b", "c"])
+    release = us.release(
+        codes,
+        schema=schema,
+        epsilon=1,
+        workload="2-way",
+        mechanism="arp",
+        parameters={"adaptive": True, "bins": True, "rounds": 6},
+    )
+    kinds = [m.batch.kind for m in release.measurements if len(m.batch.columns) == 2]
+    assert kinds == ["binned"] * 3 + ["marginal"] * 3
+
+
+def test_few_rows_leave_more_to_single_columns() -> None:
+    """Noise of a round as a share of the rows decides: beyond a bar, fewer rounds and less for
+    each; never fewer than five.
+    """
+    asked, rho = brief(us.Schema.from_domain(dict.fromkeys("abcdef", 40)), "2-way"), Fraction(1, 50)
+    paces = [
+        decided(Arp(adaptive=True), asked, rho, rows).numbers for rows in (500, 1_500, 2_500, 9_000)
+    ]
+    firsts = [float(Fraction(pace["first"])) for pace in paces]
+    rounds = [int(pace["rounds"]) for pace in paces]
+    assert firsts == sorted(firsts, reverse=True) and rounds == sorted(rounds)
+    assert rounds[0] == 5 and firsts[0] == pytest.approx(0.805)
+    assert rounds[-1] == 30 and firsts[-1] == pytest.approx(0.35)
 
 
 @pytest.mark.parametrize("adaptive", [True, False])

@@ -60,9 +60,9 @@ SCHEMA: dict[str, Any] = {
         "columns": {
             "birth_date": {"bins": 6},
             "household_size": {"cuts": [2, 3]},
-            "income": {"cuts": [12000, 24000, 40000, 70000], "missing": True},
+            "income": {"cuts": [12000, 24000, 40000, 70000], "step": 10, "missing": True},
             "smoker": {"missing": True},
-            "bmi": {"cuts": [18.5, 25, 30], "missing": True},
+            "bmi": {"cuts": [18.5, 25, 30], "decimals": 1, "missing": True},
             "last_visit": {"resolution": "quarter"},
         },
     },

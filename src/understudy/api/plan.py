@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.api import effort
-from understudy.api.request import Request, as_whole_number, most_rows
+from understudy.api.request import Request, as_whole_number, most_rows, on_grids
 from understudy.constraints.rules import Rules
 from understudy.errors import ParameterError
 from understudy.mechanisms.base import Mechanism
@@ -30,6 +30,7 @@ class Plan:
 
     Attributes:
         mechanism: the mechanism's name; ``why`` it was chosen; ``how`` it will go about it.
+        details: what is counted of single columns inside their bins; empty if nothing is.
         parameters: its parameters, as given or as its public rule decides them for so many rows,
             and what else the rule comes to; the release's manifest has the same.
         rho: the budget that epsilon and delta allow; ``accountant``, by whom: a limit on the table
@@ -46,6 +47,7 @@ class Plan:
     mechanism: str
     why: str
     how: str
+    details: str
     parameters: Mapping[str, bool | int | float | str | None]
     rho: float
     accountant: str
@@ -97,6 +99,7 @@ def plan(
     decision = request.decide(n)
     work, outlook, budget = request.brief.workload, decision.outlook, decision.means.budget
     released = min(n, most_rows(request.brief.schema))
+    grids = on_grids(request.brief, budget)
     largest = (
         None
         if outlook is None
@@ -106,6 +109,7 @@ def plan(
         mechanism=request.mechanism.name,
         why=request.why,
         how=decision.how,
+        details="" if grids is None else grids.words,
         parameters={**decision.parameters, **decision.numbers},
         rho=float(budget.rho),
         accountant=str(budget.accountant),

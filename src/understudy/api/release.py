@@ -5,7 +5,6 @@ budget reserved; a mechanism plays, rows are made and certified.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,19 +16,29 @@ from understudy.api.request import (
     Request,
     decision_of,
     for_certificate,
-    for_play,
+    for_mechanism,
     most_rows,
+    on_grids,
     reservation,
 )
-from understudy.api.session import Promise, accountant_of, ledger_for, open_table, reserve
+from understudy.api.session import (
+    OnGrids,
+    Promise,
+    accountant_of,
+    ledger_for,
+    open_again,
+    open_table,
+    reserve,
+)
 from understudy.bundle.answers import Answers
 from understudy.bundle.manifest import REPAIRED, Manifest, MechanismFacts, RowsFacts
 from understudy.bundle.release import Release
 from understudy.bundle.saving import Need, check_memory, check_room
-from understudy.constraints.rows import Kept, rows_that_keep
+from understudy.constraints.rows import rows_that_keep
 from understudy.constraints.rules import Rules
 from understudy.game.fitting.mixture import Mixture
 from understudy.game.fitting.refit import refit
+from understudy.game.fitting.values import Values
 from understudy.game.loop import Model
 from understudy.mechanisms.base import Brief, Decision, Means, Mechanism
 from understudy.privacy import Certify, Measurement, Meter, ReleaseTotal, Residual
@@ -140,15 +149,23 @@ def _release(table: Any, request: Request, watcher: Watcher) -> Release:
         epsilon=request.epsilon,
         delta=budget.delta,
     )
-    with reserve(
+    step = on_grids(brief, budget)
+    grids = (
+        None
+        if step is None
+        else OnGrids(source=open_again(table, step.grids.schema), cost=step.cost)
+    )
+    reserved = reserve(
         ledger,
         source,
         promise,
         neighbours=brief.neighbours,
-        play=reservation(decision, for_play(budget)),
+        play=reservation(decision, for_mechanism(brief, budget)),
         certify=for_certificate(budget),
-    ) as meter:
-        return _play(meter, request, decision, watcher, ledger.where)
+        grids=grids,
+    )
+    with reserved as meter:
+        return _play(meter, reserved.on_grids, request, decision, watcher, ledger.where)
 
 
 def _check_space(request: Request, decision: Decision, n: int | None) -> None:
@@ -178,17 +195,27 @@ def count_and_decide(
 
 
 def _play(
-    meter: Meter, request: Request, decision: Decision, watcher: Watcher, ledger: str
+    meter: Meter,
+    on_finer: Meter | None,
+    request: Request,
+    decision: Decision,
+    watcher: Watcher,
+    ledger: str,
 ) -> Release:
-    """COUNT (if n is private), PLAY, make ROWS, CERTIFY."""
+    """COUNT (if n is private), PLAY, count single columns on their grids, make ROWS, CERTIFY."""
     brief = request.brief
     rng = np.random.default_rng(secure_seed() if request.seed is None else request.seed)
     total, decision = count_and_decide(meter, request.mechanism, decision)
     played = request.mechanism.play(decision, meter, rng, watcher)
+    step = on_grids(brief, decision.means.budget)
+    details = () if step is None or on_finer is None else step.measured(on_finer)
     watcher.stage("making rows", 1)
     wanted = request.rows or min(meter.rows, most_rows(brief.schema))
-    rows, answers = _rows_that_fit(played.model, brief, wanted, rng)
-    codes = rows.codes
+    drawn, codes, answers = _rows_that_fit(played.model, brief, wanted, rng)
+    values = Values.measured(brief.schema, details, codes, meter.rows)
+    rows = rows_that_keep(Rules.of(brief.schema), codes, rng, values)
+    if rows.changed:  # bins that hold no values together: a few rows, if any
+        codes, answers = rows.codes, Answers(brief.workload, rows.codes)
     watcher.step()
     watcher.stage("certifying", 1)
     certificate = meter.ask(
@@ -202,7 +229,8 @@ def _play(
         else {"fewer_rows": f"memory ran out for {wanted:,} rows, so fewer were made"}
     )
     # what the model of a bundle does not tell of its rows
-    repairs = {REPAIRED: rows.changed} if brief.schema.rules else {}
+    repaired = int((codes != drawn).any(axis=1).sum())
+    repairs = {REPAIRED: repaired} if brief.schema.rules else {}
     facts = Manifest.of(
         brief.workload,
         MechanismFacts.of(
@@ -214,29 +242,31 @@ def _play(
         ),
         synthetic_rows=len(codes),
         budget=decision.means.budget,
-        events=meter.events,
+        events=(*(() if on_finer is None else on_finer.events), *meter.events),
         measurements=measurements,
+        details=details,
         certificate=certificate,
         ledger=ledger,
         seed=request.seed,
     )
     model = played.model if isinstance(played.model, Mixture) else None
-    return Release(brief.schema, brief.workload, codes, rows.table, measurements, facts, model)
+    return Release(
+        brief.schema, brief.workload, codes, rows.table, measurements, facts, model, details
+    )
 
 
 def _rows_that_fit(
     model: Model, brief: Brief, count: int, rng: np.random.Generator
-) -> tuple[Kept, Answers]:
-    """Rows that keep the schema's rules, and their answers; fewer rows if memory runs out, because
-    the play is paid for.
+) -> tuple[np.ndarray, np.ndarray, Answers]:
+    """Rows as the model has them, the same as the schema's rules leave them, and their answers;
+    fewer rows if memory runs out, because the play is paid for.
     """
     rules = Rules.of(brief.schema)
     while True:
         try:
-            codes = model.rows(count, rng)
-            rows = rows_that_keep(rules, refit(rules, codes, brief.workload, rng), rng)
-            rows = replace(rows, changed=int((rows.codes != codes).any(axis=1).sum()))
-            return rows, Answers(brief.workload, rows.codes)
+            drawn = model.rows(count, rng)
+            codes = refit(rules, drawn, brief.workload, rng)
+            return drawn, codes, Answers(brief.workload, codes)
         except MemoryError:
             if count <= FEWEST_MADE:
                 raise

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from understudy.api.gridstep import GridStep
 from understudy.bundle.saving import check_folder
 from understudy.constraints.rules import Rules
 from understudy.constraints.search import check_rules
@@ -133,13 +134,22 @@ class Request:
         decision, least = self._decide(n, budget), budget.least_variance
         assert least is not None
         beside = [1 / (2 * for_certificate(budget)), decision.means.rows_sigma**2 or least]
+        grids = on_grids(self.brief, budget)
+        beside += (
+            []
+            if grids is None or grids.cost.least_variance is None
+            else [grids.cost.least_variance]
+        )
         return decision if decision.cost.is_gaussian(least) and min(beside) >= least else None
 
     def _decide(self, n: int | None, budget: Budget) -> Decision:
-        means = means_of(self.brief.neighbours, budget, for_play(budget), n)
+        rho = for_mechanism(self.brief, budget)
+        means = means_of(self.brief.neighbours, budget, rho, n)
         decision = decision_of(self.mechanism, self.brief, means)
         certify = Cost(for_certificate(budget), least_variance=budget.least_variance)
-        if not (reservation(decision, for_play(budget)) + certify).fits(budget):
+        grids = on_grids(self.brief, budget)
+        beside = certify if grids is None else certify + grids.cost
+        if not (reservation(decision, rho) + beside).fits(budget):
             raise ParameterError(
                 f"The mechanism {self.mechanism.name} asks for more than the promised epsilon and"
                 " delta allow."
@@ -167,6 +177,17 @@ def for_certificate(budget: Budget) -> Fraction:
 def for_play(budget: Budget) -> Fraction:
     """The rho that is left for everything else."""
     return budget.rho - for_certificate(budget)
+
+
+def on_grids(brief: Brief, budget: Budget) -> GridStep | None:
+    """What is measured of single columns on their grids; None where no column has one."""
+    return GridStep.of(brief.schema, brief.neighbours, for_play(budget))
+
+
+def for_mechanism(brief: Brief, budget: Budget) -> Fraction:
+    """The rho that is left for everything but the certificate and the grids."""
+    step, rho = on_grids(brief, budget), for_play(budget)
+    return rho if step is None else rho - step.rho
 
 
 def means_of(neighbours: Neighbours, budget: Budget, rho: Fraction, n: int | None) -> Means:

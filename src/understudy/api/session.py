@@ -56,6 +56,11 @@ def open_table(table: Any, schema: Schema) -> Source:
     return source
 
 
+def open_again(table: Any, schema: Schema) -> Source:
+    """The same table with its columns on their grids; what is ignored of it was told already."""
+    return open_source(table, schema)
+
+
 def ledger_for(ledger: Ledger | None, source: Source) -> Ledger:
     """The ledger as given, or the one beside a table in files; with those that know its files."""
     if source.origin is not None:
@@ -108,6 +113,14 @@ class Promise:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class OnGrids:
+    """The same table with its columns on their grids, and what measuring them may cost."""
+
+    source: Source
+    cost: Cost
+
+
 def reserve(
     ledger: Ledger,
     source: Source,
@@ -116,19 +129,25 @@ def reserve(
     neighbours: Neighbours,
     play: Cost,
     certify: Fraction,
-) -> contextlib.AbstractContextManager[Meter]:
+    grids: OnGrids | None = None,
+) -> Reserved:
     """A meter on a table, once all that it may spend is in the ledger, durably.
 
     From then on the budget is spent, whatever happens. How it ended is written beside the charge;
     whoever interrupts is told what is spent; and whatever goes wrong becomes ReleaseFailed.
     """
     relation = Neighbours(neighbours)  # a plain text compares equal and is not the same
-    return _Reserve(ledger, source, promise, relation, _plain(play), _plain(Cost(certify)).rho)
+    beside = None if grids is None else OnGrids(source=grids.source, cost=_plain(grids.cost))
+    certified = _plain(Cost(certify)).rho
+    return Reserved(ledger, source, promise, relation, _plain(play), certified, beside)
 
 
 @dataclass(eq=False)
-class _Reserve(contextlib.AbstractContextManager[Meter]):
-    """No generator: contextlib would hold in its frame what went wrong, and that may quote a cell."""
+class Reserved(contextlib.AbstractContextManager[Meter]):
+    """What :func:`reserve` gives; ``on_grids`` is the meter on the grids, where there are any.
+
+    No generator: contextlib would hold in its frame what went wrong, and that may quote a cell.
+    """
 
     ledger: Ledger
     source: Source
@@ -136,19 +155,33 @@ class _Reserve(contextlib.AbstractContextManager[Meter]):
     neighbours: Neighbours
     play: Cost
     certify: Fraction
+    grids: OnGrids | None = None
     charge: int | None = None
     meter: Meter | None = None
+    on_grids: Meter | None = None
+
+    @property
+    def whole(self) -> Cost:
+        """All that may be spent but for the certificate."""
+        return self.play if self.grids is None else self.play + self.grids.cost
 
     def __enter__(self) -> Meter:
-        events = reserved(self.play, self.certify)
+        events = reserved(self.whole, self.certify)
         try:
             self.charge = self.ledger.reserve(self.promise.label, events, self.neighbours)
         except BudgetRefused as refusal:
-            raise _with_what_fits(refusal, self.play, self.promise.delta) from None
+            raise _with_what_fits(refusal, self.whole, self.promise.delta) from None
         try:
             self.meter = Meter(
                 self.source, neighbours=self.neighbours, play=self.play, certify=self.certify
             )
+            if self.grids is not None:
+                self.on_grids = Meter(
+                    self.grids.source,
+                    neighbours=self.neighbours,
+                    play=self.grids.cost,
+                    certify=Fraction(0),
+                )
             return self.meter
         except BaseException as problem:
             self.__exit__(type(problem), problem, None)
@@ -163,8 +196,9 @@ class _Reserve(contextlib.AbstractContextManager[Meter]):
         elif problem is not None:
             self._tell(problem)
         del problem, trace  # a traceback leads to this frame
-        if self.meter is not None:
-            self.meter.close()
+        for meter in (self.meter, self.on_grids):
+            if meter is not None:
+                meter.close()
         self._write_end(how)
         if failure is not None:
             _raise_alone(failure)

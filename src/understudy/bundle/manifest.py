@@ -26,6 +26,7 @@ from understudy.bundle.entries import (
 )
 from understudy.constraints.rules import Rules
 from understudy.errors import BundleError
+from understudy.game.fitting.values import grids_of
 from understudy.mechanisms.base import Decision, Mechanism
 from understudy.privacy import Budget, Certificate, Measurement, Residual
 from understudy.privacy.accounting import events as ev
@@ -170,6 +171,7 @@ class Manifest:
         budget: what was promised.
         events: every charge, in its order; ``spent`` is what they come to.
         measurements: what was measured and kept, in the order of its file.
+        details: what was measured of single columns on their grids, behind these in the file.
         selections: draws of exponential mechanisms among the events.
         ledger: where the charge is written, in words.
         seed: of the public randomness; None if none was given.
@@ -194,6 +196,7 @@ class Manifest:
     ledger: str
     seed: int | None
     files: Mapping[str, str] | None = None
+    details: tuple[MeasurementFacts, ...] = ()
 
     @classmethod
     def of(
@@ -210,6 +213,7 @@ class Manifest:
         certificate: Certificate,
         ledger: str,
         seed: int | None,
+        details: Sequence[Measurement] = (),
     ) -> Manifest:
         """Of a release that has just been made by this version."""
         assert budget.delta is not None
@@ -237,6 +241,7 @@ class Manifest:
             certificate=certificate,
             ledger=ledger,
             seed=None if seed is None else int(seed),
+            details=_on_grids(details, workload.schema),
         )
 
     @property
@@ -273,6 +278,15 @@ class Manifest:
                 f"{called} cannot be read: {problem}. The bundle is incomplete, was changed, or was"
                 " written by another version; get it again."
             ) from None
+
+
+def _on_grids(details: Sequence[Measurement], schema: Schema) -> tuple[MeasurementFacts, ...]:
+    grids = grids_of(schema)
+    names = [] if grids is None or not details else grids.names
+    return tuple(
+        MeasurementFacts(batch={"column": column, "grid": table}, sigma=measurement.sigma)
+        for (column, table), measurement in zip(names, details, strict=True)
+    )
 
 
 def draws_among(events: Sequence[ev.Event]) -> int:
@@ -319,6 +333,9 @@ def _manifest(entries: Entries) -> Manifest:
         ledger=entries.text("ledger"),
         seed=entries.optional("seed", int, "a whole number"),
         files=entries.texts("files") if "files" in entries else None,
+        details=tuple(Entries(one, "details").read(_measurement) for one in entries.many("details"))
+        if "details" in entries
+        else (),
     )
     entries.end()
     return manifest

@@ -40,8 +40,10 @@ from understudy.errors import (
     WorkloadError,
 )
 from understudy.game.fitting.mixture import Mixture
+from understudy.game.fitting.values import Values, grids_of
 from understudy.privacy import Certificate, Measurement, Residual
 from understudy.privacy.noise.samplers import secure_seed
+from understudy.queries.binned import BinnedMarginal
 from understudy.queries.condition import Condition
 from understudy.queries.marginal import Marginal
 from understudy.queries.workload import Workload, batch_from_dict
@@ -72,6 +74,7 @@ class Release:
         facts: what was done: schema hash, mechanism, budget, every event charged, versions.
         model: the distribution that the rows were drawn from, where the mechanism has one
             (``generator``, ``querygan``, ``rap``, ``projection``); :meth:`sample` draws from it.
+        details: the noisy counts of single columns on their grids, by which values are drawn.
     """
 
     schema: Schema
@@ -81,6 +84,7 @@ class Release:
     measurements: tuple[Measurement | Residual, ...]
     facts: Manifest
     model: Mixture | None = None
+    details: tuple[Measurement, ...] = ()
 
     @property
     def certificate(self) -> Certificate:
@@ -96,6 +100,11 @@ class Release:
     def files(self) -> tuple[str, ...]:
         """The files of its bundle, beside the manifest that lists them."""
         return FILES if self.model is None else (*FILES, MODEL_FILE)
+
+    @cached_property
+    def values(self) -> Values:
+        """How codes become values: by the noisy counts of single columns inside their bins."""
+        return Values.measured(self.schema, self.details, self.codes, self.facts.rows.count)
 
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:
@@ -225,7 +234,7 @@ class Release:
         rules = tied_as(Rules.of(self.schema), self.codes)
         if rules and condition is not None:
             rules = rules.within(condition.boxes)
-        kept = rows_that_keep(rules, drawn.codes, rng)
+        kept = rows_that_keep(rules, drawn.codes, rng, self.values)
         drawn = replace(drawn, codes=kept.codes)
         return Sample(table=kept.table, doubtful=doubtful, **vars(drawn))
 
@@ -293,7 +302,9 @@ class Release:
         pq.write_table(coded(self.codes, self.schema), place / "codes.parquet", compression="zstd")
         pq.write_table(self.answers().occupied(), place / "answers.parquet", compression="zstd")
         pq.write_table(
-            _measured(self.measurements), place / "measurements.parquet", compression="zstd"
+            _measured((*self.measurements, *self.details)),
+            place / "measurements.parquet",
+            compression="zstd",
         )
         self.schema.save(place / "schema.json")
         (place / "workload.json").write_text(
@@ -337,8 +348,8 @@ class Release:
                 raise ValueError("other columns or rows than the schema's")
             if not stored.equals(coded(codes, schema)):
                 raise ValueError("codes of another type")
-            measurements = _measurements(
-                pq.read_table(place / "measurements.parquet"), facts.measurements, schema
+            measurements, details = _measurements(
+                pq.read_table(place / "measurements.parquet"), facts, schema
             )
             has_model = MODEL_FILE in (facts.files or ())
             model = load_model(place / MODEL_FILE, schema) if has_model else None
@@ -360,7 +371,7 @@ class Release:
                 f"The bundle {str(place)!r} cannot be read; it is incomplete or was written by"
                 " another version."
             ) from None
-        return cls(schema, workload, codes, synthetic, measurements, facts, model)
+        return cls(schema, workload, codes, synthetic, measurements, facts, model, details)
 
 
 def prepare_folder(place: Path) -> None:
@@ -430,15 +441,16 @@ def _measured(measurements: Sequence[Measurement | Residual]) -> pa.Table:
 
 
 def _measurements(
-    table: pa.Table, described: Sequence[MeasurementFacts], schema: Schema
-) -> tuple[Measurement | Residual, ...]:
-    """The inverse of :func:`_measured`; ValueError unless the table holds exactly what is
-    described.
+    table: pa.Table, facts: Manifest, schema: Schema
+) -> tuple[tuple[Measurement | Residual, ...], tuple[Measurement, ...]]:
+    """The inverse of :func:`_measured`, on bins and on grids; ValueError unless the table holds
+    exactly what is described.
     """
     counts, queries, start = table["count"].to_numpy(), table["query"].to_numpy(), 0
     measurements: list[Measurement | Residual] = []
-    for what in described:
-        batch = batch_from_dict(dict(what.batch), schema)
+    on_grids = _batches_on_grids(facts.details, schema)
+    described = [(batch_from_dict(dict(m.batch), schema), m) for m in facts.measurements]
+    for batch, what in (*described, *zip(on_grids, facts.details, strict=True)):
         rows = slice(start, start + (batch.size if what.cells is None else what.cells))
         start = rows.stop
         if what.residual:
@@ -455,7 +467,24 @@ def _measurements(
         or not all(map(_is_sound, measurements))
     ):
         raise ValueError("other counts than those that are described")
-    return tuple(measurements)
+    count = len(facts.measurements)
+    details = tuple(m for m in measurements[count:] if isinstance(m, Measurement))
+    if len(details) < len(facts.details):
+        raise ValueError("residuals of a grid")
+    return tuple(measurements[:count]), details
+
+
+def _batches_on_grids(
+    described: Sequence[MeasurementFacts], schema: Schema
+) -> Sequence[BinnedMarginal]:
+    """What was measured on grids: nothing, or what the schema's grids say, in their order."""
+    grids = grids_of(schema)
+    if not described or grids is None:
+        return []
+    named = [(what.batch.get("column"), what.batch.get("grid")) for what in described]
+    if named != grids.names:
+        raise ValueError("other grids than the schema's")
+    return grids.batches
 
 
 def _is_sound(measurement: Measurement | Residual) -> bool:

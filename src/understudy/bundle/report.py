@@ -20,12 +20,14 @@ from understudy.constraints.rows import counts
 from understudy.constraints.rules import Rules
 from understudy.counting.tally import CodedRows
 from understudy.game.fitting.reconstruction import Estimate
+from understudy.game.fitting.values import grids_of
 from understudy.privacy import Measurement
 from understudy.privacy.accounting.accountant import cost_of
 from understudy.privacy.certificate import round_up
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.schema import Column, Schema
+from understudy.schema.cells import read_cells
 from understudy.schema.columns import Binned, Moment
 
 if TYPE_CHECKING:
@@ -133,6 +135,7 @@ def render_report(release: Release) -> str:
         rho=float(release.facts.budget.rho),
         spending=_spending(release),
         columns=_columns(release, measured),
+        insides=_insides(release),
         pairs=pairs,
         pairs_left_out=left_out,
         scatter=_scatter(release, measured),
@@ -339,6 +342,25 @@ def _columns(release: Release, measured: Tables) -> list[Plot]:
         plots.append(
             Plot(column.name, bars, max(top, 1e-9), measurement is not None, _words(column))
         )
+    return plots
+
+
+def _insides(release: Release) -> list[Plot]:
+    """Released values of the columns that were counted inside their bins, in runs of the grid."""
+    grids = grids_of(release.schema) if release.details else None
+    plots = []
+    for place, detail in islice(grids.columns.items() if grids is not None else (), MOST_COLUMNS):
+        column, shown = detail.fine, release.synthetic.column(place)
+        codes = column.encode(read_cells(shown))
+        cells = np.bincount(codes, minlength=column.size)[: column.values] / len(codes)
+        group = -(-column.values // MOST_BARS)
+        bars = []
+        for start in range(0, column.values, group):
+            stop = min(start + group, column.values)
+            label = f"{column.edge_text(start)} to {column.edge_text(stop)}"
+            bars.append(Bar(label, float(cells[start:stop].sum()), None, 0.0))
+        top = max(max(bar.released for bar in bars), 1e-9)
+        plots.append(Plot(f"{column.name}, inside its bins", bars, top, True))
     return plots
 
 

@@ -260,7 +260,7 @@ def _noise(release: Release) -> tuple[bool, str]:
     measured = [e for e in charged[:-1] if not e.what.startswith(NOT_KEPT)]
     gaussians: list[Any] = [(e.sigma_squared, e.l2_squared) for e in measured]
     neighbours = release.facts.neighbours
-    for measurement in release.measurements:
+    for measurement in (*release.measurements, *release.details):
         if isinstance(measurement, Residual):
             continue
         wanted = (measurement.sigma**2, measurement.batch.l2_squared(neighbours))
@@ -272,7 +272,7 @@ def _noise(release: Release) -> tuple[bool, str]:
     if not _residuals_are_as_charged(release, neighbours):
         return False, "the residuals are not those that were charged"
     if not gaussians:
-        return True, f"{len(release.measurements)} measurements"
+        return True, f"{len(release.measurements) + len(release.details)} measurements"
     name = _not_installed(release)
     return False, "a charged measurement is missing" + (
         f", and the mechanism {name} is not installed here" if name else ""

@@ -52,6 +52,8 @@ def plan(as_json: bool, parameters: tuple[str, ...], **options: Any) -> None:
 
     row("mechanism", f"{result.mechanism}: {result.why}")
     row("how", result.how)
+    if result.details:
+        row("values", result.details)
     for name, value in result.parameters.items():
         row(f"  {name}", in_brief(value))
     row("queries", f"{result.queries:,}")

@@ -7,8 +7,11 @@ for. So this always ends.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -42,14 +45,37 @@ class Kept:
     changed: int
 
 
-def rows_that_keep(rules: Rules, codes: np.ndarray, rng: np.random.Generator) -> Kept:
-    """The rows in the user's types, every rule kept; without rules, as the schema decodes them."""
-    schema = rules.schema
+class Draws(Protocol):
+    """How codes become values."""
+
+    def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Table: ...
+
+    def draw(self, place: int, codes: np.ndarray, rng: np.random.Generator) -> pa.Array: ...
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Every value of a bin alike."""
+
+    schema: Schema
+
+    def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pa.Table:
+        return self.schema.decode(codes, rng)
+
+    def draw(self, place: int, codes: np.ndarray, rng: np.random.Generator) -> pa.Array:
+        return self.schema.columns[place].decode(codes, rng)
+
+
+def rows_that_keep(
+    rules: Rules, codes: np.ndarray, rng: np.random.Generator, draws: Draws | None = None
+) -> Kept:
+    """The rows in the user's types, every rule kept; without rules, just as they are drawn."""
+    draws = draws or Alike(rules.schema)
     if not rules:
-        return Kept(codes, schema.decode(codes, rng), 0)
+        return Kept(codes, draws.decode(codes, rng), 0)
     mended = repaired(rules, codes, rng)
-    table = schema.decode(mended.codes, rng)
-    values = _Values(mended.rules, mended.codes.copy(), table, rng)
+    table = draws.decode(mended.codes, rng)
+    values = _Values(mended.rules, mended.codes.copy(), table, draws, rng)
     for columns, some in mended.rules.groups:
         values.keep(columns, some)
     for tie in rules.ties:  # last: a value that a tie chooses inside a bin stands in no other rule
@@ -131,9 +157,14 @@ class _Values:
     """Values of rows while they are made to keep rules."""
 
     def __init__(
-        self, rules: Rules, codes: np.ndarray, table: pa.Table, rng: np.random.Generator
+        self,
+        rules: Rules,
+        codes: np.ndarray,
+        table: pa.Table,
+        draws: Draws,
+        rng: np.random.Generator,
     ) -> None:
-        self._rules, self.codes, self._rng = rules, codes, rng
+        self._rules, self.codes, self._draws, self._rng = rules, codes, draws, rng
         self._schema = rules.schema
         self._numbers = values_of(rules.schema, rules, table)
         self._axes = rules.axes
@@ -148,7 +179,7 @@ class _Values:
                 empty = self.codes[:, c] >= column.values
                 cells = cells_of(column, self._numbers[c], empty, kind)
             else:
-                cells = column.decode(self.codes[:, c], self._rng)
+                cells = self._draws.draw(c, self.codes[:, c], self._rng)
             table = table.set_column(c, name, cells)
         return table
 
@@ -200,7 +231,8 @@ class _Values:
     def _draw(self, rows: np.ndarray, columns: Sequence[int]) -> None:
         for c in columns:
             column = self._schema.columns[c]
-            cells = pa.chunked_array([column.decode(self.codes[rows, c], self._rng)])
+            drawn = self._draws.draw(c, self.codes[rows, c], self._rng)
+            cells = drawn if isinstance(drawn, pa.ChunkedArray) else pa.chunked_array([drawn])
             self._numbers[c][rows] = numbers_of(column, cells)
             self._changed.add(c)
 
@@ -218,7 +250,8 @@ class _Values:
             for k, c in line.terms:
                 if c != column:
                     total += k * self._at(c, rows)
-            wanted, axis, codes = -factor * total, self._axes[column], self.codes[rows, column]
+            wanted = _written(self._schema.columns[column], -factor * total, line.slack)
+            axis, codes = self._axes[column], self.codes[rows, column]
             fits = (wanted >= axis.low[codes]) & (wanted <= axis.high[codes])
             fits &= (codes < axis.values) & (~np.bool_(axis.whole) | (wanted == np.floor(wanted)))
             self._numbers[column][rows[fits]] = wanted[fits]
@@ -271,6 +304,17 @@ class _Values:
             if c in self._numbers:
                 self._numbers[c][rows] = self._numbers[c][taken]
             self._changed.add(c)
+
+
+def _written(column: Column, numbers: np.ndarray, slack: float) -> np.ndarray:
+    """A sum as the values of the column are written: on its step, without the digits that adding
+    doubles leaves.
+    """
+    step = getattr(column, "step", None)
+    if isinstance(step, (int, float)):
+        digits = max(0, -Decimal(str(step)).normalize().as_tuple().exponent)  # type: ignore[operator]
+        return np.round(np.round(numbers / step) * step, digits)
+    return np.round(numbers, math.floor(-math.log10(slack))) if slack else numbers
 
 
 def _adds_up(line: Line) -> bool:

@@ -49,11 +49,13 @@ from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric, apart
 from understudy.runtime.watching import Watcher
+from understudy.schema import Schema
 
 ROUNDS = 30  # 20 to 45 do about as well (docs/arp-constants.md)
 # ... while they leave so much noise, as a share of the rows. Beyond it pairs cost more than they
-# bring: fewer rounds, down to so many, and down to so much of what they would get
-NOISE_A_ROUND, FEWEST_ROUNDS, LEAST_FOR_PAIRS = 0.03, 5, 0.45
+# bring: fewer rounds, down to so many, and down to so much of what they would get; few strong ones
+# still stand out
+NOISE_A_ROUND, FEWEST_ROUNDS, LEAST_FOR_PAIRS = 0.02, 5, 0.3
 # heat holds strong dependences back by a share of the noise; where noise is small there is room for
 # more
 HOTTEST = 0.8
@@ -71,7 +73,11 @@ DROWNED = 1.0
 # ... or while rounds, which pay for each choice, would leave hardly less noise on each table, unless
 # cells are drowned by so much: rounds may then choose narrower tables
 WORTH_ROUNDS, DEEP = 1.1, 250.0
+# the same for pairs in bins: what rounds leave of the largest cell and of all cells is less earlier
+WORTH_ROUNDS_IN_BINS = 0.7
 SIGMAS_IN_ROUNDS = 8.0  # rows of an average cell of a candidate in bins, in noises
+# of rounds in bins, the last: in whole tables, for spikes that bins cut through
+WHOLE_ROUNDS = 1 / 2
 # heat in bins grows with the columns up to so many: fewer leave less open, and heat would only hold
 # back what they have to do with each other
 COLUMNS_OF_FULL_HEAT = 14
@@ -173,7 +179,7 @@ class Arp(Mechanism):
         pace = self._pace(tables, rho, means.rows, adaptive)
         sigma = self._sigma(tables, rho, pace)
         share = pace.first if tables.beyond_columns else Fraction(1)
-        binned = self._in_bins(brief, tables, sigma, means.rows)
+        binned = self._in_bins(tables, sigma, means.rows)
         beside = adaptive or binned
         if (self.residuals or not beside) and self._in_residuals(brief, tables, sigma, means.rows):
             return self._residuals(brief, means, pace.first)
@@ -201,7 +207,7 @@ class Arp(Mechanism):
         # decided for the fewest rows, which more rows only confirm
         fewest = fewest_rows(brief, means)
         at_once = not (
-            self._in_bins(brief, tables, sigma, fewest) or self.is_adaptive(tables, rho, fewest)
+            self._in_bins(tables, sigma, fewest) or self.is_adaptive(tables, rho, fewest)
         )
         return Decision.of(
             self,
@@ -247,6 +253,7 @@ class Arp(Mechanism):
                     select=select,
                     measure=measure,
                     sigmas=SIGMAS_IN_ROUNDS,
+                    rounds=plan.rounds - round(WHOLE_ROUNDS * plan.rounds),
                 )
                 if plan.binned
                 else WorstMarginal(meter, tables.candidates, select=select, measure=measure)
@@ -277,18 +284,13 @@ class Arp(Mechanism):
         rounds = len(steps) - 1 + plan.rounds
         return play(data, InTurn(*steps), rounds=rounds, watcher=watcher, schema=schema)
 
-    def _in_bins(self, brief: Brief, tables: Tables, sigma: float, rows: int) -> bool:
+    def _in_bins(self, tables: Tables, sigma: float, rows: int) -> bool:
         """The public rule: where a pair has an ordered column of many values, and cells of average
         size below their noise.
         """
         possible = tables.pairs_only and bool(tables.own)
-        wide = any(
-            column.ordered and column.values > FEW_VALUES
-            for table in tables.own
-            if table.size * sigma > DROWNED * rows
-            for column in (brief.schema.columns[p] for p in table.positions)
-        )
-        return possible and (wide if self.bins is None else bool(self.bins))
+        drowned = any(table.size * sigma > DROWNED * rows for table in tables.long)
+        return possible and (drowned if self.bins is None else bool(self.bins))
 
     def _in_residuals(self, brief: Brief, tables: Tables, sigma: float, rows: int) -> bool:
         """The public rule: where pairs have few values and little noise, and n is public."""
@@ -335,15 +337,17 @@ class Arp(Mechanism):
             return True
         once, rounds = (self._pace(tables, rho, rows, way) for way in (False, True))
         at_once = self._sigma(tables, rho, once)
-        cells = _median_size(tables)
+        average = sum(batch.size for batch in tables.own) / len(tables.own)
+        binned = self._in_bins(tables, at_once, rows)
+        cells = average if binned else _median_size(tables)
         noisy = at_once > SMALL_NOISE * rows and at_once * cells > DROWNED * rows
         # for few rows, a round less leaves more to the single columns, too
         few = self.rounds is None and rounds.rounds < min(ROUNDS, len(tables.own))
         # as far as their number is public: a release that may choose is counted as one that does
         public = tables.neighbours is Neighbours.REPLACE_ONE
-        average = sum(batch.size for batch in tables.own) / len(tables.own)
         deep = public and at_once * average > DEEP * rows
-        return noisy and (few or deep or at_once > WORTH_ROUNDS * self._sigma(tables, rho, rounds))
+        worth = WORTH_ROUNDS_IN_BINS if binned else WORTH_ROUNDS
+        return noisy and (few or deep or at_once > worth * self._sigma(tables, rho, rounds))
 
     def _outlook(
         self, brief: Brief, tables: Tables, sigma: float, rounds: int, rows: int
@@ -418,6 +422,7 @@ class Tables:
     single: Sequence[Symmetric]
     candidates: Sequence[Marginal]
     lost: Sequence[Marginal]
+    long: Sequence[Marginal]  # of its own, those with an ordered column of many values
     neighbours: Neighbours
 
     @classmethod
@@ -427,6 +432,7 @@ class Tables:
             ones=one_way(brief.schema),
             own=own,
             lost=lost_pairs(own),
+            long=[table for table in own if _is_long(brief.schema, table)],
             single=single_queries(brief),
             candidates=closure(brief),
             neighbours=brief.neighbours,
@@ -550,6 +556,11 @@ def closure(brief: Brief) -> list[Marginal]:
         if table.size <= CANDIDATE_CELLS and total <= ALL_CELLS:
             chosen.append(table)
     return chosen
+
+
+def _is_long(schema: Schema, table: Marginal) -> bool:
+    columns = (schema.columns[p] for p in table.positions)
+    return any(column.ordered and column.values > FEW_VALUES for column in columns)
 
 
 def _share_of_heat(columns: int) -> float:

@@ -97,7 +97,7 @@ class Generator(Mechanism):
         at_once = (
             self.rounds is None
             and bool(tables.own)
-            and not Arp().is_adaptive(tables, rho, means.rows)
+            and not Arp(bins=False).is_adaptive(tables, rho, means.rows)
         )
         usual = min(ROUNDS, len(tables.candidates))
         rounds = usual if self.rounds is None or not tables.candidates else self.rounds
@@ -122,7 +122,7 @@ class Generator(Mechanism):
                 (tables.single, shares.single, None),
                 (tables.own, shares.rest, None),
             )
-            if at_once and not Arp().is_adaptive(tables, rho, fewest_rows(brief, means))
+            if at_once and not Arp(bins=False).is_adaptive(tables, rho, fewest_rows(brief, means))
             else None,
             plan=_Plan(tables=tables, at_once=at_once, rounds=rounds, shares=shares),
             model_numbers=self.latents * sum(brief.schema.shape),

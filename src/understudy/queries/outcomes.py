@@ -57,6 +57,7 @@ class Axis:
             edges, whole = np.asarray(column.edges, np.float64), column.whole
             low = edges[:-1]
             high = edges[1:] - 1 if whole else np.nextafter(edges[1:], -np.inf)
+            high[-1] = high[-1] if whole else edges[-1]  # the largest value is in the last bin
         elif isinstance(column, Categorical) and column.numeric:
             low = high = np.asarray([float(text) for text in column.categories])
         else:

@@ -318,10 +318,18 @@ class Boolean(Column):
 
 @dataclass(frozen=True, kw_only=True)
 class Binned(Column):
-    """What integers, reals and moments share: an axis cut into bins ``[edge_i, edge_i+1)``."""
+    """What integers, reals and moments share: an axis cut into bins ``[edge_i, edge_i+1)``.
+
+    Attributes:
+        detail: how finely the column is known by itself (``schema/detail.py``): a width or a unit
+            of the calendar, true for the default, false for its bins alone.
+        step: values are multiples of it, or whole units of the calendar.
+    """
 
     edges: tuple[float, ...] = field(repr=False)
     ordered: bool = True  # numbers may be mere codes of something
+    detail: bool | float | str | None = None
+    step: float | str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

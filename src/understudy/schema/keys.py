@@ -46,7 +46,17 @@ OTHERWISE_READ = {
     "constraints": {"exclusiveMinimum", "exclusiveMaximum"},
 }
 # of a column, in the understudy block
-SETTINGS = ("bins", "cuts", "missing", "ordered", "other", "resolution")
+SETTINGS = (
+    "bins",
+    "cuts",
+    "decimals",
+    "detail",
+    "missing",
+    "ordered",
+    "other",
+    "resolution",
+    "step",
+)
 TYPES = ("string", "any", "boolean", "integer", "number", "year", "date", "datetime")
 # What follows from a key that is not read, by the types of the fields that it matters for.
 AS_WORDS = (

@@ -26,7 +26,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ from understudy.schema.columns import (
     is_integer,
     text_of,
 )
+from understudy.schema.detail import as_step, check_detail
 from understudy.schema.edges import moment_edges, number_edges
 from understudy.schema.files import read_mapping, write_mapping
 from understudy.schema.items import ItemColumns
@@ -55,8 +56,9 @@ from understudy.schema.keys import LISTED, SETTINGS, check_keys, meant
 TAKEN: dict[str, set[str]] = {
     "boolean": set(),
     "categorical": {"ordered"},
-    **{kind: {"bins", "cuts", "ordered"} for kind in ("integer", "number", "year")},
-    **{kind: {"bins", "ordered", "resolution"} for kind in ("date", "datetime")},
+    **{kind: {"bins", "cuts", "ordered", "detail", "step"} for kind in ("integer", "year")},
+    "number": {"bins", "cuts", "decimals", "ordered", "detail", "step"},
+    **{kind: {"bins", "ordered", "resolution", "detail", "step"} for kind in ("date", "datetime")},
 }
 MOST_DIGITS = 60  # nobody reads more
 MOST_NAMED = 40  # columns in a message
@@ -78,7 +80,8 @@ class Schema:
     columns: Sequence[Column]
     title: str = ""
     description: str = ""
-    rules: Sequence[Any] = ()  # texts, or mappings with one; the room constraints reads them
+    # texts, or mappings with one; the room constraints reads them
+    rules: Sequence[Any] = field(default=(), hash=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.title, str) or not isinstance(self.description, str):
@@ -453,6 +456,8 @@ def _column(
     if kind == "boolean":
         return Boolean(**common)
     common["ordered"] = settings.get("ordered", True)
+    common["detail"] = settings.get("detail")
+    common["step"] = as_step(name, settings.get("step"), settings.get("decimals"))
     if kind in ("integer", "number", "year"):
         if not _is_number(low) or not _is_number(high):
             raise SchemaError(
@@ -464,9 +469,8 @@ def _column(
         ):
             raise SchemaError(f"Column {name!r} needs its cuts as a list of numbers.")
         integer = kind != "number"
-        return Number(
-            integer=integer, edges=number_edges(name, low, high, integer, bins, cuts), **common
-        )
+        edges = number_edges(name, low, high, integer, bins, cuts)
+        return check_detail(Number(integer=integer, edges=edges, **common))
     if kind in ("date", "datetime"):
         if low is None or high is None:
             raise SchemaError(
@@ -475,11 +479,9 @@ def _column(
             )
         resolution = settings.get("resolution", "month")
         edges = moment_edges(name, low, high, kind == "date", resolution, bins)
-        return Moment(
-            date=kind == "date",
-            resolution="bins" if bins is not None else resolution,
-            edges=edges,
-            **common,
+        resolution = "bins" if bins is not None else resolution
+        return check_detail(
+            Moment(date=kind == "date", resolution=resolution, edges=edges, **common)
         )
     if kind == "string":
         raise SchemaError(
@@ -561,6 +563,8 @@ def _to_binned_field(
     bounds: dict[str, Any]
     if not column.ordered:
         block["ordered"] = False
+    said = {"detail": column.detail, "step": column.step}
+    block |= {key: value for key, value in said.items() if value is not None}
     if isinstance(column, Number):
         kind = "integer" if column.integer else "number"
         bounds = (

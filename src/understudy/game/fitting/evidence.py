@@ -106,6 +106,22 @@ class Evidence:
         pooled.precision += 1 / variance
         self.fresh.add(grid)
 
+    def with_runs(self, whole: Grid) -> np.ndarray:
+        """The counts of a single column, with what is known of it in bins: a sum of k noisy cells
+        has the noise of k cells, and a bin that was counted has less. Least squares, bin by bin.
+        """
+        pooled = self.tables[whole]
+        counts = pooled.counts
+        for grid, other in self.tables.items():
+            if grid.positions == whole.positions and not grid.is_whole:
+                bins = np.asarray(grid.bins[0])
+                cells = np.bincount(bins)
+                own = cells / pooled.precision
+                share = own / (own + 1 / other.precision)
+                off = (other.counts - np.bincount(bins, counts)) * share / cells
+                counts = counts + off[bins]
+        return counts
+
     def targets(self, grid: Grid, model: np.ndarray) -> TableTarget:
         """What rows should be fitted to for one table, given how many people the model has in its
         cells.

@@ -178,6 +178,11 @@ def count_binned(
     return np.bincount(cells_in_bins(rows, positions, shape, bins), minlength=math.prod(shape))
 
 
+def chains_of(rows: int) -> int:
+    """How many parts so many rows are fitted in."""
+    return max(1, min(CHAINS, rows // FEWEST_ROWS_A_CHAIN))
+
+
 def fit_rows(
     rows: np.ndarray,
     shape: Sequence[int],
@@ -187,6 +192,7 @@ def fit_rows(
     sweeps: int,
     seed: int,
     heat: float = 0.0,
+    first_heat: float = 0.0,
     priors: Sequence[np.ndarray] | None = None,
     columns: Sequence[int] | None = None,
     together: Sequence[Sequence[int]] = (),
@@ -195,12 +201,13 @@ def fit_rows(
     """Move ``rows`` (int32 codes, rows x columns, changed in place) toward the targets; returns the
     number of moves.
 
-    ``n`` is how many people the rows stand for together. ``heat`` is in people; ``priors`` are the
-    columns' own distributions and matter only when there is heat. Only ``columns`` are moved, all
-    if not given; and ``together`` those that a row takes over from another as well, all at once.
+    ``n`` is how many people the rows stand for together. ``heat`` is in people; the first of
+    several sweeps has ``first_heat``, if that is more. ``priors`` are the columns' own
+    distributions and matter only when there is heat. Only ``columns`` are moved, all if not given;
+    and ``together`` those that a row takes over from another as well, all at once.
     ``tell`` is told what share of the work is done.
     """
-    chains = max(1, min(CHAINS, len(rows) // FEWEST_ROWS_A_CHAIN))
+    chains = chains_of(len(rows))
     batches = np.array_split(rows, chains)
     tables = [t for t in targets if isinstance(t, TableTarget)]
     dense = _Dense([t for t in tables if t.keys is None and not t.is_binned], len(shape))
@@ -228,15 +235,15 @@ def fit_rows(
         coarse = binned.bundle(batch, scale) if binned.targets else None
         listed = sparse.bundle(batch, scale) if sparse.targets else None
         asked = single.bundle(batch, scale) if single.targets else None
-        settings = Settings(
-            np.float32(scale), np.float32(heat), log_priors.astype(np.float32), offsets
-        )
+        calm = Settings(np.float32(scale), np.float32(heat), log_priors.astype(np.float32), offsets)
+        warm = calm._replace(heat=np.float32(max(heat, first_heat)))
         cost, moves = np.zeros(int(sizes.max()), np.float32), 0
         cuts = [len(batch) * i // SLICES for i in range(SLICES + 1)]
         other = np.zeros(len(shape), batch.dtype)
         stamps = (np.zeros(len(dense.targets), np.int64), np.zeros(len(binned.targets), np.int64))
         for sweep in range(sweeps):
             order, turn = np.arange(len(batch)), moved.copy()
+            settings = warm if sweep == 0 < sweeps - 1 else calm
             for i in range(SLICES):
                 moves += _sweep(
                     batch,

@@ -174,13 +174,15 @@ class Strongest:
 
 class WorstInBins:
     """SELECT the table that rows get most wrong in bins, then MEASURE it in them; bins are chosen
-    once, from the columns as they were released first.
+    once, from the columns as they were released first. After so many rounds, whole tables: bins
+    may have cut through spikes.
 
     Args:
         tables: whole ones, which bins are made of.
         select: for choosing one.
         measure: for measuring it.
         sigmas: rows of a cell on average, in noises.
+        rounds: in bins.
     """
 
     def __init__(
@@ -192,17 +194,23 @@ class WorstInBins:
         select: Fraction,
         measure: Fraction,
         sigmas: float,
+        rounds: int,
     ) -> None:
         self._meter, self._schema, self._tables = meter, schema, list(tables)
         self._select, self._measure, self._sigmas = select, measure, sigmas
-        self._worst: WorstMarginal | None = None
+        self._left, self._worst = rounds, self._worst_of(tables)
+        self._worst_in_bins: WorstMarginal | None = None
 
     def point(self, model: Model) -> Sequence[Finding]:
-        if self._worst is None:
-            self._worst = WorstMarginal(
-                self._meter, self._in_bins(model), select=self._select, measure=self._measure
-            )
-        return self._worst.point(model)
+        self._left -= 1
+        if self._left < 0:
+            return self._worst.point(model)
+        if self._worst_in_bins is None:
+            self._worst_in_bins = self._worst_of(self._in_bins(model))
+        return self._worst_in_bins.point(model)
+
+    def _worst_of(self, tables: Sequence[Marginal | BinnedMarginal]) -> WorstMarginal:
+        return WorstMarginal(self._meter, tables, select=self._select, measure=self._measure)
 
     def _in_bins(self, model: Model) -> list[Marginal | BinnedMarginal]:
         resolution = resolution_of(model, self._schema, self._meter)

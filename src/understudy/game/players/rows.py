@@ -13,7 +13,13 @@ from understudy.errors import NotSupported
 from understudy.game.fitting.barriers import Keeper
 from understudy.game.fitting.evidence import SUMS_UP_TO, Evidence, plant
 from understudy.game.fitting.histogram import to_distribution
-from understudy.game.fitting.rowfit import TableTarget, Target, count_binned, fit_rows
+from understudy.game.fitting.rowfit import (
+    TableTarget,
+    Target,
+    chains_of,
+    count_binned,
+    fit_rows,
+)
 from understudy.game.loop import Finding, learning
 from understudy.game.players.product import ProductModel, in_bins, ordered_values
 from understudy.privacy import Measurement
@@ -29,9 +35,13 @@ ROWS = 20_000  # fitted during play
 HEAT = 0.5
 # of released rows, which begin as copies of fitted ones: as many as at once
 LAST_SWEEPS = 3
+# of what one row's move costs when everything is met: the first sweep over released rows is as hot,
+# at least. With small noise heat is below that; then rows stay where the descent left them, and what
+# no table tells drifts off (docs/arp-constants.md)
+LOOSE = 0.5
 MOST_COLUMNS = 2_000  # every cell of every row is visited again and again
 MOST_FITTED = 200_000  # at a time: more come in batches, each moved on from the one before
-SWEEPS_ON = 1  # from one batch to the next
+SWEEPS_ON = 2  # from one batch to the next: a hotter one first
 # CPU seconds of one cell of a row and one table that has its column: for each column to look up,
 # for each value to weigh, and for each time that the table is twice as large as fits beside the
 # others in a core's own memory. Measured on 19 invented tables of 2 to 50 columns with 2 to 2,000
@@ -51,6 +61,14 @@ class Fitted:
     priors: tuple[np.ndarray, ...] = field(repr=False)
     sweeps: int  # of rows that are asked for
     together: tuple[tuple[int, ...], ...] = ()  # columns that rules hold fast one by one
+
+    def move(self, rows: int) -> float:
+        """What moving one of so many rows costs, in people, where all targets are met: one too few
+        in a cell of each table that has the column, one too many in another.
+        """
+        tables = [t for t in self.targets if isinstance(t, TableTarget)]
+        weights = sum(len(t.positions) * float(t.weights.mean()) for t in tables)
+        return weights / len(self.priors) * self.n * chains_of(rows) / rows
 
 
 class RowModel:
@@ -97,6 +115,7 @@ class RowModel:
                 sweeps=SWEEPS_ON if batch else fit.sweeps,
                 seed=int(rng.integers(2**31)),
                 heat=fit.heat,
+                first_heat=LOOSE * fit.move(len(codes)),
                 priors=fit.priors,
                 together=fit.together,
                 tell=tell,
@@ -184,9 +203,8 @@ class RowPlayer:
             if grid.is_whole and len(grid.positions) == 1:
                 (position,), pooled = grid.positions, self._evidence.tables[grid]
                 ordered = ordered_values(self._schema.columns[position])
-                self._priors[position] = to_distribution(
-                    pooled.counts, self._n, pooled.sigma, ordered
-                )
+                counts = self._evidence.with_runs(grid)
+                self._priors[position] = to_distribution(counts, self._n, pooled.sigma, ordered)
         self._keeper.learn(self._evidence.tables)
         # a model was proposed before anything was known: start again from the columns as they are
         # now
