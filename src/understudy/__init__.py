@@ -10,13 +10,14 @@ The rooms, in the order the data flows (``docs/design.md`` has the reasons):
     privacy/      5  THE ROOM: meter, verbs, noise, accounting, ledger, proofs
     oracles/      6  which record is best against some queries
     rules/        7  classes of yes/no rules, and who may solve for the best of them
-    game/         8  the one loop, its players, and the fits that turn answers into rows
-    mechanisms/   9  what we recommend; mechanisms/papers/ the published algorithms
-    bundle/      10  the release as a folder: rows, answers, certificate, manifest; ``verify``
-    api/         11  what people call: release, plan, project, the demo
-    learning/    12  ``learn()``: a private rule for a yes/no label; scikit-learn estimators
-    audit/       13  whether this build keeps its claims, on invented tables
-    cli/         14  the command
+    constraints/  8  rules that every released row keeps, and rows that are made to
+    game/         9  the one loop, its players, and the fits that turn answers into rows
+    mechanisms/  10  what we recommend; mechanisms/papers/ the published algorithms
+    bundle/      11  the release as a folder: rows, answers, certificate, manifest; ``verify``
+    api/         12  what people call: release, plan, project, the demo
+    learning/    13  ``learn()``: a private rule for a yes/no label; scikit-learn estimators
+    audit/       14  whether this build keeps its claims, on invented tables
+    cli/         15  the command
 
     checks.py        the conformance kit;  errors.py  the exception tree
 """

@@ -54,7 +54,7 @@ def test_a_bundle_reads_back_the_same(tmp_path: Path) -> None:
 
 def test_every_check_holds(folder: Path) -> None:
     checks = us.verify(folder)
-    assert len(checks) == 11 and all(check.holds for check in checks), checks
+    assert len(checks) == 12 and all(check.holds for check in checks), checks
 
 
 def rewrite(folder: Path, change: Any) -> None:

@@ -1,1 +1,1 @@
-"""Room 11: what people call: release, plan, project, the demo."""
+"""Room 12: what people call: release, plan, project, the demo."""

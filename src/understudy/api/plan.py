@@ -11,6 +11,7 @@ from typing import Any
 
 from understudy.api import effort
 from understudy.api.request import Request, as_whole_number, most_rows, on_grids
+from understudy.constraints.rules import Rules
 from understudy.errors import ParameterError
 from understudy.mechanisms.base import Mechanism
 from understudy.queries.workload import Workload
@@ -40,6 +41,7 @@ class Plan:
             promise.
         seconds: rough CPU time; ``memory`` in bytes, rough.
         warnings: what to think about before spending anything.
+        rules: what every row will keep, in words.
     """
 
     mechanism: str
@@ -56,6 +58,7 @@ class Plan:
     seconds: float | None
     memory: int | None
     warnings: tuple[str, ...]
+    rules: tuple[str, ...] = ()
 
 
 def plan(
@@ -117,6 +120,7 @@ def plan(
         seconds=None if outlook is None else effort.seconds(work, outlook, n, released),
         memory=None if outlook is None else effort.memory(work, outlook, n, released),
         warnings=tuple(_warnings(work, n, largest, request.mechanism.name)),
+        rules=tuple(rule.words for rule in Rules.of(request.brief.schema)),
     )
 
 

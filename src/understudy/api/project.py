@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.api.request import MOST_SEED, as_schema, as_whole_number, most_rows
+from understudy.constraints.rows import rows_that_keep
+from understudy.constraints.rules import Rules
 from understudy.errors import ParameterError
 from understudy.game.fitting.values import Values
 from understudy.game.players.rows import ROWS, RowPlayer, check_width
@@ -80,7 +82,8 @@ def project(
         sweeps=3,
     )
     player.learn(noisy)
-    return Values.unknown(described).decode(player.result().rows(int(rows), rng), rng)
+    codes, values = player.result().rows(int(rows), rng), Values.unknown(described)
+    return rows_that_keep(Rules.of(described), codes, rng, values).table
 
 
 def _measurement(triple: tuple[Sequence[str], Any, Any], schema: Schema) -> Measurement:

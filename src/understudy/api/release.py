@@ -31,10 +31,13 @@ from understudy.api.session import (
     reserve,
 )
 from understudy.bundle.answers import Answers
-from understudy.bundle.manifest import Manifest, MechanismFacts, RowsFacts
+from understudy.bundle.manifest import REPAIRED, Manifest, MechanismFacts, RowsFacts
 from understudy.bundle.release import Release
 from understudy.bundle.saving import Need, check_memory, check_room
+from understudy.constraints.rows import rows_that_keep
+from understudy.constraints.rules import Rules
 from understudy.game.fitting.mixture import Mixture
+from understudy.game.fitting.refit import refit
 from understudy.game.fitting.values import Values
 from understudy.game.loop import Model
 from understudy.mechanisms.base import Brief, Decision, Means, Mechanism
@@ -208,9 +211,11 @@ def _play(
     details = () if step is None or on_finer is None else step.measured(on_finer)
     watcher.stage("making rows", 1)
     wanted = request.rows or min(meter.rows, most_rows(brief.schema))
-    codes, answers = _rows_that_fit(played.model, brief, wanted, rng)
+    drawn, codes, answers = _rows_that_fit(played.model, brief, wanted, rng)
     values = Values.measured(brief.schema, details, codes, meter.rows)
-    synthetic = values.decode(codes, rng)
+    rows = rows_that_keep(Rules.of(brief.schema), codes, rng, values)
+    if rows.changed:  # bins that hold no values together: a few rows, if any
+        codes, answers = rows.codes, Answers(brief.workload, rows.codes)
     watcher.step()
     watcher.stage("certifying", 1)
     certificate = meter.ask(
@@ -223,9 +228,14 @@ def _play(
         if len(codes) == wanted
         else {"fewer_rows": f"memory ran out for {wanted:,} rows, so fewer were made"}
     )
+    # what the model of a bundle does not tell of its rows
+    repaired = int((codes != drawn).any(axis=1).sum())
+    repairs = {REPAIRED: repaired} if brief.schema.rules else {}
     facts = Manifest.of(
         brief.workload,
-        MechanismFacts.of(request.mechanism, decision, {**played.facts, **fewer}, request.why),
+        MechanismFacts.of(
+            request.mechanism, decision, {**played.facts, **fewer, **repairs}, request.why
+        ),
         neighbours=brief.neighbours,
         rows=RowsFacts(
             count=meter.rows, public=not total, sigma=total[0].sigma if total else Fraction(0)
@@ -241,18 +251,22 @@ def _play(
     )
     model = played.model if isinstance(played.model, Mixture) else None
     return Release(
-        brief.schema, brief.workload, codes, synthetic, measurements, facts, model, details
+        brief.schema, brief.workload, codes, rows.table, measurements, facts, model, details
     )
 
 
 def _rows_that_fit(
     model: Model, brief: Brief, count: int, rng: np.random.Generator
-) -> tuple[np.ndarray, Answers]:
-    """Rows and their answers; fewer rows if memory runs out, because the play is paid for."""
+) -> tuple[np.ndarray, np.ndarray, Answers]:
+    """Rows as the model has them, the same as the schema's rules leave them, and their answers;
+    fewer rows if memory runs out, because the play is paid for.
+    """
+    rules = Rules.of(brief.schema)
     while True:
         try:
-            codes = model.rows(count, rng)
-            return codes, Answers(brief.workload, codes)
+            drawn = model.rows(count, rng)
+            codes = refit(rules, drawn, brief.workload, rng)
+            return drawn, codes, Answers(brief.workload, codes)
         except MemoryError:
             if count <= FEWEST_MADE:
                 raise

@@ -16,6 +16,8 @@ import numpy as np
 
 from understudy.api.gridstep import GridStep
 from understudy.bundle.saving import check_folder
+from understudy.constraints.rules import Rules
+from understudy.constraints.search import check_rules
 from understudy.counting.tally import LARGEST_TABLE
 from understudy.errors import NotSupported, ParameterError, SchemaError, SourceError
 from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, make
@@ -247,6 +249,7 @@ def as_schema(value: Schema | Mapping[str, Any] | str | Path) -> Schema:
             "The schema has a column whose bins cannot be written to a file; make it with"
             " Schema.from_dict."
         )
+    check_rules(Rules.of(schema))
     return schema
 
 

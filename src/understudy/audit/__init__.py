@@ -1,4 +1,4 @@
-"""Room 13: whether this installed build keeps its privacy claims, tried on invented tables.
+"""Room 14: whether this installed build keeps its privacy claims, tried on invented tables.
 
 Three kinds of checks. A *replay* runs a mechanism on a table and on its neighbour with the same
 released values and compares what was about to get noise. A *law* is the whole output law of a verb

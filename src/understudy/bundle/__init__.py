@@ -1,4 +1,4 @@
-"""Room 10: the bundle anybody can open, trust and check: rows, answers, certificate, manifest,
+"""Room 11: the bundle anybody can open, trust and check: rows, answers, certificate, manifest,
 report.
 """
 

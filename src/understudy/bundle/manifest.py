@@ -24,6 +24,7 @@ from understudy.bundle.entries import (
     this_version,
     versions_of,
 )
+from understudy.constraints.rules import Rules
 from understudy.errors import BundleError
 from understudy.game.fitting.values import grids_of
 from understudy.mechanisms.base import Decision, Mechanism
@@ -36,6 +37,7 @@ from understudy.schema import Schema
 
 FORMAT = 1  # another number is refused
 MANIFEST_FILE = "manifest.json"  # written last: a folder without it is no release
+REPAIRED = "repaired_rows"  # among what was played: rows that a mechanism made against a rule
 PACKAGES = ("numpy", "numba", "pyarrow", "duckdb")  # that a release depends on
 
 
@@ -47,6 +49,7 @@ class SchemaFacts:
     sha256: str
     columns: int
     domain_size: str  # in digits; of a very wide table, about how many there are
+    rules: tuple[str, ...] = ()  # as they are written there
 
     @classmethod
     def of(cls, schema: Schema) -> SchemaFacts:
@@ -54,6 +57,7 @@ class SchemaFacts:
             sha256=schema.digest,
             columns=len(schema),
             domain_size=schema.domain_text.replace(",", ""),
+            rules=tuple(rule.text for rule in Rules.of(schema)),
         )
 
 
@@ -342,6 +346,7 @@ def _schema(entries: Entries) -> SchemaFacts:
         sha256=entries.text("sha256"),
         columns=entries.whole("columns"),
         domain_size=entries.text("domain_size"),
+        rules=tuple(entries.many("rules")) if "rules" in entries else (),
     )
 
 

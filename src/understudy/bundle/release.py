@@ -28,6 +28,9 @@ from understudy.bundle.manifest import (
 from understudy.bundle.model import MODEL_FILE, load_model, save_model
 from understudy.bundle.remarks import Group, Remark, about_small, remarks, small_groups
 from understudy.bundle.saving import check_new, try_file, unwritable
+from understudy.constraints.repair import tied_as
+from understudy.constraints.rows import rows_that_keep
+from understudy.constraints.rules import Rules
 from understudy.counting.tally import CodedRows
 from understudy.errors import (
     BundleError,
@@ -228,8 +231,12 @@ class Release:
             else from_model(self.model, condition, count, rng)
         )
         doubtful = None if condition is None else self._doubts(condition, drawn.share)
-        table = self.values.decode(drawn.codes, rng)
-        return Sample(table=table, doubtful=doubtful, **vars(drawn))
+        rules = tied_as(Rules.of(self.schema), self.codes)
+        if rules and condition is not None:
+            rules = rules.within(condition.boxes)
+        kept = rows_that_keep(rules, drawn.codes, rng, self.values)
+        drawn = replace(drawn, codes=kept.codes)
+        return Sample(table=kept.table, doubtful=doubtful, **vars(drawn))
 
     @cached_property
     def _rows(self) -> Rows:

@@ -13,8 +13,11 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
+from understudy.bundle.manifest import REPAIRED
 from understudy.bundle.measured import Tables, noisy_tables, released_shares
 from understudy.bundle.remarks import about_joining, about_small, joins_first
+from understudy.constraints.rows import counts
+from understudy.constraints.rules import Rules
 from understudy.counting.tally import CodedRows
 from understudy.game.fitting.reconstruction import Estimate
 from understudy.game.fitting.values import grids_of
@@ -143,6 +146,8 @@ def render_report(release: Release) -> str:
         remarks=release.remarks,
         strays=_strays(release),
         joining=about_joining(joins_first(release.schema)),
+        rules=_rules(release),
+        repaired=release.facts.mechanism.played.get(REPAIRED, 0),
         possible_records=release.schema.domain_text,
         **_sample(release),
     )
@@ -294,6 +299,17 @@ def _words(described: Schema | Column) -> tuple[str, ...]:
     return tuple(
         " ".join(text.split()) for text in (described.title, described.description) if text.strip()
     )
+
+
+def _rules(release: Release) -> list[tuple[str, str, int, int]]:
+    """(rule as written, in words, rows that it touches, rows that break it) of every rule."""
+    rules = Rules.of(release.schema)
+    if not rules:
+        return []
+    return [
+        (one.rule.text, one.rule.words, one.touched, one.broken)
+        for one in counts(rules, release.codes, release.synthetic)
+    ]
 
 
 def _columns(release: Release, measured: Tables) -> list[Plot]:

@@ -16,6 +16,7 @@ from understudy.bundle.attached_audit import ATTACHMENT, check_attachment
 from understudy.bundle.entries import this_version
 from understudy.bundle.manifest import (
     MANIFEST_FILE,
+    REPAIRED,
     RowsFacts,
     SchemaFacts,
     WorkloadFacts,
@@ -23,6 +24,8 @@ from understudy.bundle.manifest import (
 )
 from understudy.bundle.release import Release
 from understudy.bundle.report import render_report
+from understudy.constraints.rows import counts
+from understudy.constraints.rules import Rules
 from understudy.counting.tally import CodedRows
 from understudy.errors import BundleError, shown
 from understudy.game.players.measuring import one_way
@@ -85,6 +88,7 @@ def verify(folder: str | Path) -> list[Check]:
         ("what was spent fits the promised epsilon and delta", _promise),
         ("every released row lies in the schema's domain", _rows),
         ("the rows in the user's types and the coded rows agree", _types),
+        ("every row keeps every rule of the schema", _rules),
         ("the stored answers are those of the released rows", lambda r: _answers(r, place)),
         ("the certificate follows from its released parts", _certificate),
         (
@@ -159,6 +163,18 @@ def _rows(release: Release) -> tuple[bool, str]:
 
 def _types(release: Release) -> tuple[bool, str]:
     return release.schema.shows(release.synthetic, release.codes), f"{len(release.schema)} columns"
+
+
+def _rules(release: Release) -> tuple[bool, str]:
+    """By the values in the user's types, not by codes."""
+    rules = Rules.of(release.schema)
+    if not rules:
+        return True, NOTHING
+    broken = [one for one in counts(rules, release.codes, release.synthetic) if one.broken]
+    if not broken:
+        return True, f"{len(rules):,} rules, {len(release.codes):,} rows"
+    worst = max(broken, key=lambda one: one.broken)
+    return False, f"{worst.broken:,} rows break {shown(worst.rule.name)}"
 
 
 def _answers(release: Release, place: Path) -> tuple[bool, str]:
@@ -275,6 +291,9 @@ def _model(release: Release) -> tuple[bool, str]:
     # columns.
     asked += one_way(release.schema) if len(asked) < len(release.workload) else []
     reach = math.sqrt(math.log(2e9 * sum(batch.size for batch in asked)) / (2 * len(release.codes)))
+    repairs = release.facts.mechanism.played.get(REPAIRED, 0) if release.schema.rules else 0
+    # a repaired row is no draw, and counts in at most one answer too many or too few
+    reach += repairs / len(release.codes) if type(repairs) is int else 0.0
     gap = max(
         float(
             np.abs(batch.counts(rows).dense() / len(release.codes) - model.shares(batch)).max(

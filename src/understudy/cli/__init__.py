@@ -1,1 +1,1 @@
-"""Room 14: the command, a thin shell over the public functions; a file a command."""
+"""Room 15: the command, a thin shell over the public functions; a file a command."""

@@ -72,6 +72,8 @@ def plan(as_json: bool, parameters: tuple[str, ...], **options: Any) -> None:
         row("largest error to expect", f"{largest}; a rule of thumb, the release has a certificate")
     if result.seconds is not None and result.memory is not None:
         row("CPU time and memory", f"about {result.seconds:.0f} s and {result.memory / 1e9:.1f} GB")
+    for i, words in enumerate(result.rules):
+        row("" if i else "every row keeps", words)
     out.print(table)
     for warning in result.warnings:
         out.print(

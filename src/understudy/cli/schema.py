@@ -11,6 +11,8 @@ from rich.table import Table
 from understudy.api.release import check_columns
 from understudy.cli.console import out, speaks_plainly
 from understudy.cli.options import json_option
+from understudy.constraints.rules import Rules
+from understudy.constraints.search import check_rules
 from understudy.queries.workload import marginals
 from understudy.schema import Schema
 from understudy.schema.items import ItemColumns
@@ -33,6 +35,8 @@ def check(path: str, data: str | None, as_json: bool) -> None:
     PATH is the schema; DATA, if given, is the table. No row is read.
     """
     described = Schema.load(path)
+    rules = Rules.of(described)
+    check_rules(rules)
     if data is not None:
         check_columns(data, described)
     if described.pairs is not None:
@@ -57,12 +61,17 @@ def check(path: str, data: str | None, as_json: bool) -> None:
                     **words_of(described),
                     "columns": columns,
                     "domain_size": str(described.domain_size),
+                    "rules": [
+                        {"name": rule.name, "rule": rule.text, "means": rule.words}
+                        for rule in rules
+                    ],
                     "sha256": described.digest,
                 }
             )
         )
         return
     _show_columns(described)
+    _show_rules(rules)
     out.print(
         f"{len(described)} columns, {described.domain_size:,} possible records, {pairs.size:,}"
         " cells in all 2-way marginals.",
@@ -107,6 +116,16 @@ def _show_columns(described: Schema) -> None:
     out.print(
         "The last two columns: what missing cells, and cells of no value, count as.", markup=False
     )
+
+
+def _show_rules(rules: Rules) -> None:
+    if not rules:
+        return
+    out.print(
+        "Every released row keeps these rules, and some row can keep all of them:", markup=False
+    )
+    for rule in rules:
+        out.print(f"  {rule.words}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _show_words(described: Schema) -> None:

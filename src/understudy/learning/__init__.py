@@ -1,3 +1,3 @@
-"""Room 12: private learning: ``learn()``, what it saves, and estimators that learn
+"""Room 13: private learning: ``learn()``, what it saves, and estimators that learn
 one privately.
 """

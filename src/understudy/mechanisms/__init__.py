@@ -1,1 +1,1 @@
-"""Room 9: one mechanism, one file, found by itself; see docs/add-a-mechanism.md."""
+"""Room 10: one mechanism, one file, found by itself; see docs/add-a-mechanism.md."""

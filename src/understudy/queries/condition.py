@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import re
+import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 import numpy as np
 
 from understudy.errors import ParameterError
+from understudy.queries import grammar as g
 from understudy.queries.attribute import Attribute
+from understudy.queries.outcomes import FALSE, TRUE, Axis, are_empty, judge_of
 from understudy.schema import Categorical, Schema
 
 # for some columns, the codes that they may take; every other column is free
 Box = Mapping[int, frozenset[int]]
 MOST_BOXES = 500  # large enough for people: each is a copy of the model's chances
-MOST_TEXT = 10_000  # characters: longer than anybody writes, short enough to be read at once
-DEEPEST = 50  # brackets: far from where Python's own recursion ends
-# quoted texts double their quotes inside; two-letter signs come before their first letters
-TOKEN = re.compile(
-    r"""\s*(?: (?P<quoted> '(?:[^']|'')*' | "(?:[^"]|"")*" | `(?:[^`]|``)*` )
-           | (?P<sign> >= | <= | != | <> | == | = | > | < ) | (?P<mark> [(),] ) | (?P<word> [^\s'"`()<>=!,]+ ) )""",
-    re.VERBOSE,
-)
-SIGNS = {"==": "=", "<>": "!="}  # as SQL and Python write them
-# said with every condition that cannot be read
-USAGE = (
-    "Write it like \"age < 30 and sex = 'F'\", with and, or, not, in (...) and brackets; quote"
-    " values that hold spaces or signs."
-)
+MOST_TRIED = 100_000  # values of all but one column that are compared: a few seconds
 
 
 @dataclass(frozen=True)
@@ -49,11 +38,7 @@ class Condition:
             >>> Condition.parse("a = 1 or b >= 2", schema).words
             'a is 1; or a is 0 or 2, b is 2 or 3'
         """
-        if not isinstance(text, str) or not text.strip() or len(text) > MOST_TEXT:
-            raise ParameterError(
-                f"A condition is a text of at most {MOST_TEXT:,} characters. {USAGE}"
-            )
-        return cls(schema, tuple(_Reader(text, schema).read()))
+        return cls(schema, tuple(_Boxes(schema).of(g.parse(text, schema))))
 
     @property
     def words(self) -> str:
@@ -86,68 +71,92 @@ def allowed(schema: Schema, box: Box, column: int) -> np.ndarray:
     return mask
 
 
-class _Reader:
-    """Reads from left to right: or binds least, then and, then not."""
+class _Boxes:
+    """From a phrase to boxes of whole bins."""
 
-    def __init__(self, text: str, schema: Schema) -> None:
-        self._schema, self._depth, self._at = schema, 0, 0
-        self._tokens = list(_tokens(text))
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
 
-    def read(self) -> list[Box]:
-        boxes = self._either()
-        if self._at < len(self._tokens):
-            self._refuse()
+    def of(self, phrase: g.Phrase) -> list[Box]:
+        match phrase:
+            case g.Not(inner):
+                return self._without([{}], self.of(inner))
+            case g.Some(inner):
+                return self._either(inner)
+            case g.Every(inner):
+                return self._both(inner)
+            case g.Implies(premise, conclusion):
+                return self._either((g.Not(premise), conclusion))
+            case g.Flag(column):
+                return self._box(self._yes(self._schema.names[column]))
+            case g.Compared(column, sign, value):
+                return self._box(self._compared(self._schema.names[column], sign, value))
+            case g.Among(column, values):
+                name = self._schema.names[column]
+                listed = [Attribute.compared(self._schema, name, "=", value) for value in values]
+                return [{column: frozenset().union(*(one.codes for one in listed))}]
+            case g.Missing(column):
+                codes = np.flatnonzero(are_empty(self._schema.columns[column]))
+                return [{column: frozenset(codes.tolist())}] if len(codes) else []
+            case g.Beside():
+                return self._beside(phrase)
+        raise ParameterError(
+            "A condition chooses rows one by one, and 'determines' speaks of several; write it as"
+            " a rule of the schema."
+        )
+
+    def _either(self, phrases: Sequence[g.Phrase]) -> list[Box]:
+        boxes: list[Box] = []
+        for phrase in phrases:
+            boxes = _checked([*boxes, *self._without(self.of(phrase), boxes)])
         return boxes
 
-    def _either(self) -> list[Box]:
-        boxes = self._both()
-        while self._take("or"):
-            boxes = _checked([*boxes, *self._without(self._both(), boxes)])
-        return boxes
-
-    def _both(self) -> list[Box]:
-        boxes = self._single()
-        while self._take("and"):
-            other = self._single()
+    def _both(self, phrases: Sequence[g.Phrase]) -> list[Box]:
+        boxes: list[Box] = [{}]
+        for phrase in phrases:
+            other = self.of(phrase)
             boxes = _checked(
                 [both for a in boxes for b in other if (both := self._overlap(a, b)) is not None]
             )
         return boxes
 
-    def _single(self) -> list[Box]:
-        self._depth += 1
-        if self._depth > DEEPEST:
+    def _beside(self, phrase: g.Beside) -> list[Box]:
+        """Columns beside columns: for each value of all but one, those of the last that go with
+        it; values that go with the same ones share a box.
+        """
+        *before, last = (column for _, column in phrase.terms)
+        judge = judge_of(phrase, self._schema)
+        boxes: dict[tuple[tuple[int, ...], frozenset[int]], set[int]] = {}
+        axes = {c: Axis.of(self._schema.columns[c]) for _, c in phrase.terms}
+        every = np.arange(self._schema.shape[last])
+        if math.prod(self._schema.shape[c] for c in before) > MOST_TRIED:
             raise ParameterError(
-                f"The condition is nested more than {DEEPEST} deep; write it with fewer brackets."
+                f"'{g.in_words(phrase, self._schema)}' has more alternatives than can be tried;"
+                " compare columns of fewer values."
             )
-        try:
-            if self._take("not"):
-                return self._without([{}], self._single())
-            if self._take("("):
-                boxes = self._either()
-                self._expect(")")
-                return boxes
-            return self._question()
-        finally:
-            self._depth -= 1
-
-    def _question(self) -> list[Box]:
-        name = self._text(stops=("in", "not"))
-        sign = self._sign()
-        if sign is not None:
-            return self._box(self._compared(name, sign, self._text()))
-        without = self._next("not", "in")
-        if without:
-            self._at += 1
-        if not self._take("in"):
-            return self._box(self._yes(name))
-        self._expect("(")
-        listed = [Attribute.compared(self._schema, name, "=", self._text())]
-        while self._take(","):
-            listed.append(Attribute.compared(self._schema, name, "=", self._text()))
-        self._expect(")")
-        boxes: list[Box] = [{listed[0].column: frozenset().union(*(one.codes for one in listed))}]
-        return self._without([{}], boxes) if without else boxes
+        for codes in itertools.product(*(range(self._schema.shape[c]) for c in before)):
+            spans = {
+                c: axes[c].of_codes(np.full(len(every), code))
+                for c, code in zip(before, codes, strict=True)
+            }
+            bits = judge.outcomes({**spans, last: axes[last].of_codes(every)})
+            if ((bits & TRUE != 0) & (bits & FALSE != 0)).any():
+                raise ParameterError(
+                    f"'{g.in_words(phrase, self._schema)}' would split bins, and no bin can be"
+                    " split; compare columns with a bin for each value."
+                )
+            fitting = frozenset(np.flatnonzero(bits == TRUE).tolist())
+            if fitting:
+                boxes.setdefault((codes[:-1], fitting), set()).update(codes[-1:])
+            _check_number(len(boxes))
+        return [
+            {
+                **{c: frozenset([code]) for c, code in zip(before[:-1], codes, strict=True)},
+                **{c: frozenset(some) for c in before[-1:]},
+                last: fitting,
+            }
+            for (codes, fitting), some in boxes.items()
+        ]
 
     def _compared(self, name: str, sign: str, value: str) -> Attribute:
         """A comparison that means something: greater and less need an order, in which MISSING and
@@ -208,60 +217,14 @@ class _Reader:
     def _codes(self, box: Box, column: int) -> frozenset[int]:
         return box.get(column, frozenset(range(self._schema.shape[column])))
 
-    def _text(self, stops: Sequence[str] = ()) -> str:
-        """Words and quoted texts up to something else, with single spaces between them."""
-        start = self._at
-        while self._at < len(self._tokens) and self._tokens[self._at][0] in ("word", "quoted"):
-            kind, token = self._tokens[self._at]
-            if kind == "word" and token.lower() in ("and", "or", *stops):
-                break
-            self._at += 1
-        if self._at == start:
-            self._refuse()
-        return " ".join(token for _, token in self._tokens[start : self._at])
-
-    def _sign(self) -> str | None:
-        if self._at < len(self._tokens) and self._tokens[self._at][0] == "sign":
-            self._at += 1
-            sign = self._tokens[self._at - 1][1]
-            return SIGNS.get(sign, sign)
-        return None
-
-    def _next(self, *words: str) -> bool:
-        following = self._tokens[self._at : self._at + len(words)]
-        return [token.lower() for kind, token in following if kind != "quoted"] == list(words)
-
-    def _take(self, word: str) -> bool:
-        taken = self._next(word)
-        self._at += taken
-        return taken
-
-    def _expect(self, word: str) -> None:
-        if not self._take(word):
-            self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        where = (
-            f"before {self._tokens[self._at][1]!r}"
-            if self._at < len(self._tokens)
-            else "at its end"
-        )
-        raise ParameterError(f"The condition cannot be read {where}. {USAGE}")
-
-
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    at, text = 0, text.strip()
-    while at < len(text):
-        match = TOKEN.match(text, at)
-        if match is None:
-            raise ParameterError(f"The condition cannot be read at {text[at : at + 20]!r}. {USAGE}")
-        kind, token, at = str(match.lastgroup), str(match.group(str(match.lastgroup))), match.end()
-        yield kind, token[1:-1].replace(token[0] * 2, token[0]) if kind == "quoted" else token
-
 
 def _checked(boxes: list[Box]) -> list[Box]:
-    if len(boxes) > MOST_BOXES:
+    _check_number(len(boxes))
+    return boxes
+
+
+def _check_number(boxes: int) -> None:
+    if boxes > MOST_BOXES:
         raise ParameterError(
             f"The condition has more than {MOST_BOXES} alternatives; write a simpler one."
         )
-    return boxes

@@ -20,7 +20,7 @@ READ = {  # keys that something depends on, by what they are keys of
     "schema": ("fields", "missingValues", "understudy"),
     "field": ("name", "type", "constraints", "categories", "categoriesOrdered"),
     "constraints": ("minimum", "maximum", "enum"),
-    "understudy": ("privacyUnit", "columns"),
+    "understudy": ("privacyUnit", "columns", "rules"),
 }
 # Keys that say something about a table and nothing about how its cells are read.
 SAID = {

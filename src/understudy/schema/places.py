@@ -43,7 +43,7 @@ def _in_table_schema(path: Path) -> Place:
     match path:
         case ("fields", _, "constraints", "minimum" | "maximum"):
             return Place.BOUND
-        case ("fields", _, "constraints", "enum" | "pattern", *_):
+        case ("fields", _, "constraints", "enum" | "pattern", *_) | ("understudy", "rules", *_):
             return Place.TEXT
         case (
             ("fields", _, "constraints" | "categoriesOrdered", *_)

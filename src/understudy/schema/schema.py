@@ -11,10 +11,10 @@ The file is a Frictionless Table Schema (YAML or JSON) with one block of our own
       columns:
         age: {bins: 20}           # or cuts: [18, 30, 65]
         sex: {missing: true, other: true}
+      rules: ["sex = 'M' implies age >= 18"]
 
-``title`` and ``description``, of the table and of each field, are kept for whoever reads the
-release. A table in which every person has some of a long list of items is described by that list
-alone, see :meth:`Schema.items`.
+``title`` and ``description``, of the table and of each field, are for readers. A table in which
+every person has some of a long list of items is that list alone, see :meth:`Schema.items`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -80,10 +80,15 @@ class Schema:
     columns: Sequence[Column]
     title: str = ""
     description: str = ""
+    # texts, or mappings with one; the room constraints reads them
+    rules: Sequence[Any] = field(default=(), hash=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.title, str) or not isinstance(self.description, str):
             raise SchemaError("The title and the description of a schema are texts.")
+        if not isinstance(self.rules, (tuple, list)) or (self.rules and self.pairs is not None):
+            raise SchemaError("The rules of a schema are a list, and a list of items has none.")
+        object.__setattr__(self, "rules", tuple(self.rules))
         if self.pairs is not None:
             return  # a list of items has been checked as a whole
         if not isinstance(self.columns, (tuple, list)) or not all(
@@ -325,6 +330,7 @@ class Schema:
                 "columns": {
                     f["name"]: block for f, block in zip(fields, blocks, strict=True) if block
                 },
+                **({"rules": list(self.rules)} if self.rules else {}),
             },
         }
 
@@ -355,7 +361,7 @@ def _from_table_schema(data: Mapping[str, Any]) -> Schema:
     block = data.get("understudy") or {}
     if not isinstance(block, Mapping):
         raise SchemaError(
-            "The schema's understudy block must be a mapping with privacyUnit and columns."
+            "The schema's understudy block must be a mapping with privacyUnit, columns and rules."
         )
     unit = block.get("privacyUnit", "row")
     if unit != "row":
@@ -393,6 +399,7 @@ def _from_table_schema(data: Mapping[str, Any]) -> Schema:
         tuple(_column(f, settings.get(f["name"]) or {}, texts) for f in fields),
         data.get("title", ""),
         data.get("description", ""),
+        block.get("rules") or (),
     )
 
 

@@ -47,7 +47,8 @@ class TableTarget:
     """How many people each cell of a marginal should have, and how much that is to be believed.
 
     ``bins`` has, of each column, None or an array with the bin of every code; it is empty if no
-    column is in bins. Listed cells have none.
+    column is in bins. Listed cells have none. ``wall`` is a cost of every cell beside what its
+    count costs, for cells that no row may be in.
     """
 
     positions: tuple[int, ...]
@@ -57,6 +58,7 @@ class TableTarget:
     # sorted cell numbers; other cells are free
     keys: np.ndarray | None = field(default=None, repr=False)
     bins: tuple[np.ndarray | None, ...] = field(default=(), repr=False)
+    wall: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def is_binned(self) -> bool:
@@ -196,6 +198,7 @@ def fit_rows(
     priors: Sequence[np.ndarray] | None = None,
     columns: Sequence[int] | None = None,
     closed: Collection[int] = (),
+    together: Sequence[Sequence[int]] = (),
     tell: Callable[[float], None] = lambda share: None,
 ) -> int:
     """Move ``rows`` (int32 codes, rows x columns, changed in place) toward the targets; returns the
@@ -204,8 +207,9 @@ def fit_rows(
     ``n`` is how many people the rows stand for together. ``heat`` is in people; the first of
     several sweeps has ``first_heat``, if that is more. ``priors`` are the columns' own
     distributions and matter only when there is heat; in ``closed`` columns, values of no prior are
-    never drawn then. Only ``columns`` are moved, all if not given. ``tell`` is told what share of
-    the work is done.
+    never drawn then. Only ``columns`` are moved, all if not given; and ``together`` those that a
+    row takes over from another as well, all at once. ``tell`` is told what share of the work is
+    done.
     """
     chains = chains_of(len(rows))
     batches = np.array_split(rows, chains)
@@ -223,6 +227,9 @@ def fit_rows(
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     moved = np.arange(len(shape)) if columns is None else np.asarray(sorted(columns), np.int64)
+    # what copies of single queries and listed cells cost is not worked out
+    few = () if sparse.targets or single.targets else together
+    copied = [np.asarray(some, np.int64) for some in few if set(some) <= set(moved.tolist())]
 
     def run(chain: int) -> int:
         batch = batches[chain]
@@ -238,6 +245,8 @@ def fit_rows(
         warm = calm._replace(heat=np.float32(max(heat, first_heat)))
         cost, moves = np.zeros(int(sizes.max()), np.float32), 0
         cuts = [len(batch) * i // SLICES for i in range(SLICES + 1)]
+        other = np.zeros(len(shape), batch.dtype)
+        stamps = (np.zeros(len(dense.targets), np.int64), np.zeros(len(binned.targets), np.int64))
         for sweep in range(sweeps):
             order, turn = np.arange(len(batch)), moved.copy()
             settings = warm if sweep == 0 < sweeps - 1 else calm
@@ -257,6 +266,11 @@ def fit_rows(
                     listed,
                     asked,
                 )
+                for some in copied:
+                    places = order[cuts[i] : cuts[i + 1]]
+                    moves += _take_over(
+                        batch, places, some, state, settings, whole, coarse, other, stamps
+                    )
                 if chain == 0:  # all chains have as much to do
                     tell((sweep + (i + 1) / SLICES) / sweeps)
         return moves
@@ -348,6 +362,8 @@ class _Dense:
             table *= np.float32(scale)
             table -= target.counts
             table *= target.weights
+            if target.wall is not None:
+                table += target.wall
             table = table.reshape(target.shape)
             for j in range(len(target.positions)):
                 start = self.starts[t, j]
@@ -789,4 +805,94 @@ def _sweep(  # type: ignore[no-untyped-def]
                     after = asked.table[table + _lift(touch, best, asked)]
                     asked.gaps[q] += scale * asked.weights[q] * (after - before)
             row[c] = best
+    return moves
+
+
+@kernel(borrows=True, inner=True, fastmath=True, error_model="numpy")
+def _cell(row, t, j, tables, coarse):  # type: ignore[no-untyped-def]
+    """Where a row stands in a copy of a table."""
+    cell = np.int64(0)
+    for i in range(tables.width[t]):
+        code = np.int64(row[tables.positions[t, i]])
+        if coarse is not None:
+            code = np.int64(coarse.bins[coarse.first[t, i] + code])
+        cell += code * tables.strides[t, j, i]
+    return cell
+
+
+@kernel(borrows=True, inner=True, fastmath=True, error_model="numpy")
+def _gain(row, other, columns, stamp, mark, scale, tables, coarse):  # type: ignore[no-untyped-def]
+    """What it costs to move a row to where another stands, in the tables that see some columns;
+    these are marked.
+    """
+    cost = np.float32(0.0)
+    for c in columns:
+        for p in range(tables.starts[c], tables.starts[c + 1]):
+            t = tables.tables[p]
+            if stamp[t] == mark:
+                continue
+            stamp[t] = mark
+            here, there = _cell(row, t, 0, tables, coarse), _cell(other, t, 0, tables, coarse)
+            if here != there:
+                first = tables.first[t, 0]
+                cost += tables.costs[first + there] - tables.costs[first + here]
+                cost += scale * tables.weights[tables.weight_first[t] + here]
+    return cost
+
+
+@kernel(borrows=True, inner=True, fastmath=True, error_model="numpy")
+def _go(row, other, stamp, mark, scale, tables, coarse):  # type: ignore[no-untyped-def]
+    """Move it, in the tables that are marked."""
+    for t in range(len(stamp)):
+        if stamp[t] != mark:
+            continue
+        here, there = _cell(row, t, 0, tables, coarse), _cell(other, t, 0, tables, coarse)
+        if here == there:
+            continue
+        less = scale * tables.weights[tables.weight_first[t] + here]
+        more = scale * tables.weights[tables.weight_first[t] + there]
+        for j in range(tables.width[t]):
+            first = tables.first[t, j]
+            tables.costs[first + _cell(row, t, j, tables, coarse)] -= less
+            tables.costs[first + _cell(other, t, j, tables, coarse)] += more
+
+
+@kernel(borrows=True, fastmath=True, error_model="numpy")
+def _take_over(  # type: ignore[no-untyped-def]
+    rows, places, columns, state, settings, whole, coarse, other, stamps
+):
+    """Each of some rows takes over what another has in some columns, if that is better, or with the
+    chance that heat gives it (Metropolis).
+
+    ``other`` holds a row, and ``stamps`` a number for each table: which row saw it last.
+    """
+    scale, heat = settings.scale, settings.heat
+    moves = 0
+    for stamp in stamps:
+        for t in range(len(stamp)):
+            stamp[t] = -1
+    for mark in range(len(places)):
+        row = rows[places[mark]]
+        donor = rows[np.int64(_next(state) % np.uint64(len(rows)))]
+        for c in range(len(row)):  # an assignment of the whole would make an array
+            other[c] = row[c]
+        same = True
+        for c in columns:
+            same = same and donor[c] == row[c]
+            other[c] = donor[c]
+        if same:
+            continue
+        cost = _gain(row, other, columns, stamps[0], mark, scale, whole, None)
+        if coarse is not None:
+            cost += _gain(row, other, columns, stamps[1], mark, scale, coarse.of_bins, coarse)
+        if cost > 0:
+            chance = (_next(state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+            if heat <= 0 or chance >= math.exp(-cost / heat):
+                continue
+        moves += 1
+        _go(row, other, stamps[0], mark, scale, whole, None)
+        if coarse is not None:
+            _go(row, other, stamps[1], mark, scale, coarse.of_bins, coarse)
+        for c in columns:
+            row[c] = other[c]
     return moves

@@ -10,6 +10,7 @@ import numpy as np
 
 from understudy.counting.tally import DENSE_CELLS, CodedRows, Counts
 from understudy.errors import NotSupported
+from understudy.game.fitting.barriers import Keeper
 from understudy.game.fitting.categories import distribution_of, standing_out, supported_part
 from understudy.game.fitting.evidence import SUMS_UP_TO, Evidence, plant
 from understudy.game.fitting.rowfit import (
@@ -60,6 +61,7 @@ class Fitted:
     priors: tuple[np.ndarray, ...] = field(repr=False)
     sweeps: int  # of rows that are asked for
     closed: frozenset[int] = frozenset()  # columns that have no values but those of their prior
+    together: tuple[tuple[int, ...], ...] = ()  # columns that rules hold fast one by one
 
     def move(self, rows: int) -> float:
         """What moving one of so many rows costs, in people, where all targets are met: one too few
@@ -117,6 +119,7 @@ class RowModel:
                 first_heat=LOOSE * fit.move(len(codes)),
                 priors=fit.priors,
                 closed=fit.closed,
+                together=fit.together,
                 tell=tell,
             )
             self._keep_closed(codes, rng)
@@ -177,6 +180,7 @@ class RowPlayer:
         self._priors = [np.full(size, 1 / size) for size in schema.shape]
         self._count = rows
         self._codes: np.ndarray | None = None
+        self._keeper = Keeper(schema)
         self._fits, self._fitted_so_far = 1, 0  # of the findings being learnt
 
     def propose(self) -> RowModel:
@@ -193,11 +197,13 @@ class RowPlayer:
             self._plant(wide)
 
     def result(self) -> RowModel:
+        self._codes = self._keeper.settled(self._rows(), self._rng)
         return self.propose()
 
     def _rows(self) -> np.ndarray:
         if self._codes is None:
-            self._codes = ProductModel(self._schema, self._priors).rows(self._count, self._rng)
+            rows = ProductModel(self._schema, self._priors).rows(self._count, self._rng)
+            self._codes = self._keeper.mended(rows, self._rng)
         return self._codes
 
     def _refit(self) -> None:
@@ -210,10 +216,13 @@ class RowPlayer:
         for grid in sorted(fresh, key=_order):
             if grid.is_whole and len(grid.positions) == 1:
                 self._priors[grid.positions[0]] = self._prior(grid)
+        self._keeper.learn(self._evidence.tables)
         # a model was proposed before anything was known: start again from the columns as they are
         # now
         if not self._targets:
             self._codes = None
+        elif self._codes is not None:
+            self._codes = self._keeper.mended(self._codes, self._rng)
         widths = sorted({len(grid.positions) for grid in fresh})
         coarse = not all(grid.is_whole for grid in fresh)
         # beside bins, sums say little of single columns beyond what is known: no fit to them alone
@@ -270,6 +279,7 @@ class RowPlayer:
         ]:
             assert isinstance(target, TableTarget)
             plant(self._rows(), target, scale, self._rng)
+        self._codes = self._keeper.mended(self._rows(), self._rng)
         self._fit()
 
     def _fit(self, columns: Sequence[int] | None = None) -> None:
@@ -285,6 +295,7 @@ class RowPlayer:
             priors=fit.priors,
             columns=columns,
             closed=fit.closed,
+            together=fit.together,
             tell=lambda share: tell(min((before + share) / self._fits, 1.0)),
         )
         self._fitted_so_far += 1
@@ -296,9 +307,11 @@ class RowPlayer:
         finest = self._evidence.finest if math.isfinite(self._evidence.finest) else 1.0
         others = self._evidence.other_targets(self._rows(), self._n / self._count)
         targets = tuple(target.times(finest**2) for target in (*self._targets.values(), *others))
-        heat, priors = self._heat * finest, tuple(self._priors)
-        closed = frozenset(self._there)
-        return Fitted(self._n, targets, heat, priors, self._last_sweeps, closed)
+        heat, priors, keeper = self._heat * finest, tuple(self._priors), self._keeper
+        targets, closed = (*targets, *keeper.targets), frozenset(self._there)
+        return Fitted(
+            self._n, targets, heat, priors, self._last_sweeps, closed, together=keeper.together
+        )
 
 
 def _order(grid: Grid) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
