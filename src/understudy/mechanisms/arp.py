@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import ClassVar, NamedTuple
@@ -20,7 +20,7 @@ import numpy as np
 from understudy.counting.tally import DENSE_CELLS
 from understudy.errors import NotSupported, ParameterError
 from understudy.game.fitting.evidence import with_sums
-from understudy.game.loop import Played, QueryPlayer, play
+from understudy.game.loop import DataPlayer, Played, QueryPlayer, play
 from understudy.game.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
 from understudy.game.players.resolving import REPAIRS, WorstInBins, resolving
 from understudy.game.players.rows import (
@@ -43,8 +43,10 @@ from understudy.mechanisms.base import (
     check_whole,
     cost_of_measuring,
 )
+from understudy.mechanisms.high_order import HighOrder, check_high_order
 from understudy.mechanisms.matrix import Matrix
 from understudy.privacy import Meter
+from understudy.privacy.accounting.accountant import Cost
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric, apart
@@ -122,6 +124,10 @@ class Arp(Mechanism):
         first: share of the budget for the 1-way marginals; ``None`` for 35% when adaptive, more for
             few rows, else 12%.
         selecting: share of each round for the selection, when adaptive.
+        label: the column that models of the rows will predict; part of the budget goes to what
+            predicts it.
+        high_order: share of the budget for parities of many columns; ``None`` for a public rule:
+            where all noise is Gaussian none, unless there is a label.
     """
 
     adaptive: bool | None = None
@@ -130,6 +136,8 @@ class Arp(Mechanism):
     rounds: int | None = None
     first: Fraction | None = None
     selecting: Fraction = Fraction(35, 100)
+    label: str | None = None
+    high_order: Fraction | None = None
 
     name: ClassVar[str] = "arp"
     summary: ClassVar[str] = (
@@ -159,6 +167,7 @@ class Arp(Mechanism):
                 " residuals."
             )
         check_width(self.name, brief.schema)
+        check_high_order(brief, self.label, self.high_order)
         widths = [len(columns) for batch in brief.workload for columns in batch.column_sets()]
         if len(widths) > MOST_TABLES or sum(map(_below, widths)) > MOST_BELOW:
             raise NotSupported(
@@ -168,7 +177,29 @@ class Arp(Mechanism):
             )
 
     def decide(self, brief: Brief, means: Means) -> Decision:
-        tables, rho = Tables.of(brief), means.rho
+        """What the workload's tables take, and what is left for what lies beyond them."""
+        tables = Tables.of(brief)
+        alone = self._of_workload(brief, means, tables)
+        on = alone.cost.least_variance is None
+        beyond = HighOrder.of(brief, self.label, self.high_order, on=on)
+        if not beyond.share or not (tables.own or tables.candidates):
+            return alone
+        left = replace(means, rho=means.rho * (1 - beyond.share))
+        usual = self._of_workload(brief, left, tables)
+        return Decision.of(
+            self,
+            brief,
+            means,
+            cost=Cost(means.rho),
+            how=f"{usual.how}; then {beyond.how}",
+            numbers={**usual.numbers, **beyond.numbers},
+            plan=_Whole(usual.plan, beyond),
+            outlook=usual.outlook,
+        )
+
+    def _of_workload(self, brief: Brief, means: Means, tables: Tables) -> Decision:
+        """With all of the means for the tables of the workload."""
+        rho = means.rho
         adaptive = self.is_adaptive(tables, rho, means.rows)
         pace = self._pace(tables, rho, means.rows, adaptive)
         sigma = self._sigma(tables, rho, pace)
@@ -220,6 +251,7 @@ class Arp(Mechanism):
                 "tables": len(tables.candidates) if adaptive else len(tables.own) + len(lost),
                 "sigma": sigma,
                 "heat": plan.heat,
+                "high_order": 0,
             },
             plan=plan,
             outlook=self._outlook(brief, tables, sigma, pace.rounds, means.rows),
@@ -228,9 +260,30 @@ class Arp(Mechanism):
     def play(
         self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        schema, plan = decision.brief.schema, decision.plan
-        if isinstance(plan, Decision):  # of matrix, whose play it then is
-            return Matrix().play(plan, meter, rng, watcher)
+        schema, plan, beyond = decision.brief.schema, decision.plan, None
+        if isinstance(plan, _Whole):
+            plan, beyond = plan.of_workload, plan.beyond
+        if isinstance(plan, Decision):  # of matrix, whose players these then are
+            data, query = Matrix().players(plan, meter, rng, watcher)
+            steps = [query]
+        else:
+            data, steps = self._players(decision, plan, meter, rng, watcher)
+        if beyond is None:
+            return play(data, InTurn(*steps), rounds=len(steps), watcher=watcher, schema=schema)
+        steps += beyond.steps(meter, decision.brief, decision.means.rho)
+        played = play(data, InTurn(*steps), rounds=len(steps), watcher=watcher, schema=schema)
+        return replace(played, facts=beyond.facts(played, schema))
+
+    def _players(
+        self,
+        decision: Decision,
+        plan: _Plan,
+        meter: Meter,
+        rng: np.random.Generator,
+        watcher: Watcher,
+    ) -> tuple[DataPlayer, list[QueryPlayer]]:
+        """Who fits rows, and who measures the tables of the workload, one a round."""
+        schema = decision.brief.schema
         tables, shares, adaptive = plan.tables, plan.shares, plan.adaptive
         *before, (batches, rho, weights) = _steps(tables, shares)
         steps: list[QueryPlayer] = [
@@ -259,6 +312,7 @@ class Arp(Mechanism):
                 rho=shares.rest,
                 noise=plan.sigma / decision.means.rows,
                 selecting=Fraction(self.selecting),
+                label=None if self.label is None else schema.position(self.label),
             )
         else:
             steps.append(MeasureAll(meter, batches, rho=rho, weights=weights))
@@ -274,8 +328,7 @@ class Arp(Mechanism):
             sooner=SOONER if adaptive and not tables.pairs_only else 0.0,
             watcher=watcher,
         )
-        rounds = len(steps) - 1 + plan.rounds
-        return play(data, InTurn(*steps), rounds=rounds, watcher=watcher, schema=schema)
+        return data, [*steps, *[steps[-1]] * (plan.rounds - 1)]
 
     def _in_bins(self, brief: Brief, tables: Tables, sigma: float, rows: int) -> bool:
         """The public rule: where a pair has an ordered column of many values, and cells of average
@@ -311,6 +364,7 @@ class Arp(Mechanism):
         """As ``matrix`` does it."""
         inner = Matrix().decide(brief, means)
         ours = {"adaptive": False, "bins": False, "residuals": True, "rounds": 1, "first": first}
+        ours["high_order"] = Fraction(0)
         return Decision.of(
             self,
             brief,
@@ -472,6 +526,13 @@ class _Plan:
     rounds: int
     sigma: float
     heat: float
+
+
+class _Whole(NamedTuple):
+    """What a play follows that looks beyond the workload."""
+
+    of_workload: _Plan | Decision  # a decision is one of matrix
+    beyond: HighOrder
 
 
 def fewest_rows(brief: Brief, means: Means) -> int:
