@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 
+import understudy as us
 from bench.coded import Coded
-from bench.tables import kdd99, kdd99_frame, load
+from bench.tables import kdd99, kdd99_frame, load, paths
 
 HELD_BACK = 0.2  # of the rows, by a public seed: nothing that is released has seen them
 ROWS = 50_000  # of a table with a parity, beside those held back
@@ -27,8 +32,24 @@ class Task:
     test: Coded
     label: str
 
+    def numbers(self, table: pa.Table) -> np.ndarray:
+        """Rows as a learner gets them: values of columns of numbers, codes of columns of words."""
+        schema, codes = self.train.schema, self.train.schema.encode(table)
+        columns = []
+        for i, column in enumerate(schema):
+            values = table[column.name]
+            number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+            plain = number and self.train.read is not None
+            columns.append(values.to_numpy().astype(float) if plain else codes[:, i])
+        return np.column_stack(columns).astype(float)
 
-LABELS = {"adult": "income>50K", "diabetes": "readmitted", "kdd99-attack": "attack"}
+
+LABELS = {
+    "adult": "income>50K",
+    "adult-values": "income",
+    "diabetes": "readmitted",
+    "kdd99-attack": "attack",
+}
 
 
 def task(name: str, seed: int = 0) -> Task:
@@ -40,11 +61,38 @@ def task(name: str, seed: int = 0) -> Task:
         whole, label = parity(int(match[1]), bool(match[2]), seed), "y"
     else:
         label = LABELS[name]
-        whole = attacks() if name == "kdd99-attack" else load(name)
+        known = {"kdd99-attack": attacks, "adult-values": adult_values}
+        whole = known[name]() if name in known else load(name)
     order = np.random.default_rng(0).permutation(len(whole))
     last = round(len(whole) * HELD_BACK)
-    plain = Coded(whole.codes, whole.domain, whole.ordered)
-    return Task(plain.rows(order[last:]), plain.rows(order[:last]), label)
+    return Task(some(whole, order[last:]), some(whole, order[:last]), label)
+
+
+def some(table: Coded, rows: np.ndarray) -> Coded:
+    """Some rows, with their values where the table has them."""
+    read = table.read and (table.read[0].take(rows), table.read[1])
+    return Coded(table.codes[rows], table.domain, table.ordered, read)
+
+
+def adult_values() -> Coded:
+    """ADULT as it was published, with numbers in the bins of its description."""
+    file, described = paths("adult-raw")
+    fields, columns = [], {}
+    for name, about in json.loads(described.read_text()).items():
+        if about["kind"] == "categorical":
+            fields.append({"name": name, "constraints": {"enum": about["categories"]}})
+            columns[name] = {"missing": "missing_code" in about}
+        else:
+            ends = {"minimum": about["min"], "maximum": about["max"]}
+            fields.append({"name": name, "type": "integer", "constraints": ends})
+            columns[name] = {"bins": about["bins"]}
+    schema = us.Schema.from_dict({"fields": fields, "understudy": {"columns": columns}})
+    read = pyarrow.csv.read_csv(
+        file, convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+    ).select(list(schema.names))
+    ordered = tuple(column.name for column in schema if column.kind in ("integer", "number"))
+    domain = dict(zip(schema.names, schema.shape, strict=True))
+    return Coded(schema.encode(read), domain, ordered, (read, schema))
 
 
 def attacks() -> Coded:
@@ -68,46 +116,42 @@ def parity(k: int, correlated: bool, seed: int) -> Coded:
     return Coded(np.column_stack([bits, y]).astype(np.int32), domain, ())
 
 
-def split(table: Coded, label: str) -> tuple[np.ndarray, np.ndarray]:
-    at = list(table.domain).index(label)
-    return np.delete(table.codes, at, axis=1), table.codes[:, at] > 0
-
-
-def scores(train: Coded, judged: Task) -> dict[str, float]:
+def scores(released: pa.Table, judged: Task) -> dict[str, float]:
     """AUC of a logistic regression and of boosted trees; accuracy of one deep tree."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import MaxAbsScaler
+    from sklearn.preprocessing import StandardScaler
     from sklearn.tree import DecisionTreeClassifier
 
-    (x, y), (new, truth) = split(train, judged.label), split(judged.test, judged.label)
+    at = list(judged.train.domain).index(judged.label)
+    tables = [judged.numbers(released), judged.numbers(judged.test.table)]
+    (x, new), (y, truth) = [np.delete(t, at, 1) for t in tables], [t[:, at] > 0 for t in tables]
     if y.all() or not y.any():  # nothing to learn from
-        return {"logistic": 0.5, "trees": 0.5, "accuracy": float(max(truth.mean(), 1 - truth.mean()))}
-    names = [name for name in train.domain if name != judged.label]
-    words = [i for i, n in enumerate(names) if n not in train.ordered and train.domain[n] > 2]
-    lists = [i for i in words if train.domain[names[i]] <= MOST_CODES]
+        return {"logistic": 0.5, "trees": 0.5, "accuracy": float((truth == y[0]).mean())}
+    sizes = [size for name, size in judged.train.domain.items() if name != judged.label]
+    names = [name for name in judged.train.domain if name != judged.label]
+    words = [i for i, name in enumerate(names) if name not in judged.train.ordered]
+    lists = [i for i in words if 2 < sizes[i] <= MOST_CODES]
     trees = HistGradientBoostingClassifier(categorical_features=lists or None, random_state=0)
     trees.fit(x, y)
-    line = make_pipeline(MaxAbsScaler(), LogisticRegression(max_iter=300))
-    wide, wide_new = one_hot(x, new, words, [train.domain[n] for n in names])
-    line.fit(wide, y)
+    line = make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=200))
+    line.fit(one_hot(x, words, sizes), y)
     deep = DecisionTreeClassifier(min_samples_leaf=5, random_state=0).fit(x, y)
     return {
-        "logistic": float(roc_auc_score(truth, line.predict_proba(wide_new)[:, 1])),
+        "logistic": float(
+            roc_auc_score(truth, line.predict_proba(one_hot(new, words, sizes))[:, 1])
+        ),
         "trees": float(roc_auc_score(truth, trees.predict_proba(new)[:, 1])),
         "accuracy": float((deep.predict(new) == truth).mean()),
     }
 
 
-def one_hot(x: np.ndarray, new: np.ndarray, words: list[int], sizes: list[int]) -> tuple:
-    """Columns of words as one column for each value, the others as numbers; both tables alike."""
+def one_hot(x: np.ndarray, words: list[int], sizes: list[int]) -> Any:
+    """Columns of words as a column for each value but the first, the others as numbers."""
     from scipy import sparse
 
-    def wide(codes: np.ndarray) -> sparse.csr_matrix:
-        numbers = np.delete(codes, words, axis=1).astype(float)
-        hot = [sparse.csr_matrix(np.eye(sizes[i])[codes[:, i]]) for i in words]
-        return sparse.hstack([sparse.csr_matrix(numbers), *hot]).tocsr()
-
-    return wide(x), wide(new)
+    numbers = np.nan_to_num(np.delete(x, words, axis=1))
+    hot = [sparse.csr_matrix(np.eye(sizes[i])[x[:, i].astype(int), 1:]) for i in words]
+    return sparse.hstack([sparse.csr_matrix(numbers), *hot]).tocsr()

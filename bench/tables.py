@@ -28,7 +28,7 @@ BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 # What each data set needs in that folder.
 FILES = {
     "adult": ("adult-coded/adult-pgm.csv.gz", "adult-coded/adult-pgm-domain.json"),
-    "adult-raw": ("adult/adult-raw.csv.gz",),
+    "adult-raw": ("adult/adult-raw.csv.gz", "adult/adult-schema.json"),
     "loans": ("loans/loans.csv.gz", "loans/loans-domain.json"),
     "kdd99": ("kdd99/kdd99.parquet",),
     "diabetes": ("diabetes/diabetic-data.csv.gz", "diabetes/diabetes-schema.yaml"),

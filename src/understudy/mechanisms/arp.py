@@ -42,11 +42,11 @@ from understudy.mechanisms.base import (
     check_share,
     check_whole,
     cost_of_measuring,
+    fewest_rows,
 )
 from understudy.mechanisms.high_order import HighOrder, check_high_order
 from understudy.mechanisms.matrix import Matrix
 from understudy.privacy import Meter
-from understudy.privacy.accounting.accountant import Cost
 from understudy.queries.base import Neighbours
 from understudy.queries.marginal import Marginal
 from understudy.queries.symmetric import Symmetric, apart
@@ -180,8 +180,7 @@ class Arp(Mechanism):
         """What the workload's tables take, and what is left for what lies beyond them."""
         tables = Tables.of(brief)
         alone = self._of_workload(brief, means, tables)
-        on = alone.cost.least_variance is None
-        beyond = HighOrder.of(brief, self.label, self.high_order, on=on)
+        beyond = HighOrder.of(brief, means, self.label, self.high_order, alone.cost)
         if not beyond.share or not (tables.own or tables.candidates):
             return alone
         left = replace(means, rho=means.rho * (1 - beyond.share))
@@ -190,7 +189,7 @@ class Arp(Mechanism):
             self,
             brief,
             means,
-            cost=Cost(means.rho),
+            cost=beyond.cost(usual.cost, brief, means.rho),
             how=f"{usual.how}; then {beyond.how}",
             numbers={**usual.numbers, **beyond.numbers},
             plan=_Whole(usual.plan, beyond),
@@ -533,13 +532,6 @@ class _Whole(NamedTuple):
 
     of_workload: _Plan | Decision  # a decision is one of matrix
     beyond: HighOrder
-
-
-def fewest_rows(brief: Brief, means: Means) -> int:
-    """The rows, or 1 where their number is private: what is measured at once for one row is for
-    more, whose noise is smaller beside them.
-    """
-    return means.rows if brief.neighbours is Neighbours.REPLACE_ONE else 1
 
 
 def _steps(tables: Tables, shares: Shares) -> list[Step]:

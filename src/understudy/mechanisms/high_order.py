@@ -6,45 +6,73 @@ larger share goes to what predicts it: its pairs weigh more, and triples with it
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from understudy.counting.tally import LARGEST_TABLE
 from understudy.errors import ParameterError
 from understudy.game.loop import Played, QueryPlayer
-from understudy.game.players.high_order import NARROWEST, WorstParities, WorstTriples, label_triples
-from understudy.mechanisms.base import Brief
+from understudy.game.players.high_order import (
+    NARROWEST,
+    AllBits,
+    WorstParities,
+    WorstTriples,
+    label_triples,
+)
+from understudy.mechanisms.base import Brief, Means, cost_of_measuring, fewest_rows
 from understudy.privacy import Measurement, Meter
+from understudy.privacy.accounting.accountant import Cost
+from understudy.queries.marginal import Marginal
 from understudy.schema import Schema
 
-PARITY_SHARE = Fraction(5, 100)  # of rho, where nobody says otherwise
+# Of rho, where nobody says otherwise: a parity that is off by some per cent of the rows is found
+# with far less, and its table has few cells.
+SHARE = Fraction(3, 100)
 TRIPLE_SHARE = Fraction(15, 100)  # of rho, with a label
-SELECTING = Fraction(1, 2)  # of the share for parities: their tables have few cells
-SELECTING_TRIPLES = Fraction(1, 4)
-PARITY_ROUNDS, PARITIES_A_ROUND = 2, 2
-TRIPLE_ROUNDS, TRIPLES_A_ROUND = 2, 6
+SELECTING = Fraction(1, 4)  # of each of these shares
+ROUNDS, PARITIES_A_ROUND, TRIPLES_A_ROUND = 2, 2, 6
+# Where all other noise is Gaussian, a selection would lose its closer accounting, which is worth
+# 5% of noise. There the table of all bits is measured, for more.
+SHARE_OF_ALL_BITS = Fraction(6, 100)
+FIRST = Fraction(5, 6)  # of it, for the table of all bits
+TABLES = 4  # measured then
+# while chance among all parities is at most so much of the rows
+CLEAR = 0.3
+MOST_BITS = 20  # a million cells
 
 
 @dataclass(frozen=True, kw_only=True)
 class HighOrder:
-    """What is looked for: shares of rho, and the label's position."""
+    """What is looked for: shares of rho, the label's position, and whether the table of all bits is
+    measured instead of selecting.
+    """
 
     parities: Fraction
     triples: Fraction
     label: int | None
+    all_bits: bool = False
 
     @classmethod
-    def of(cls, brief: Brief, label: str | None, share: Fraction | None, on: bool) -> HighOrder:
-        """``share`` as asked for; if nobody did, the usual one where it is ``on`` or there is a
-        label.
+    def of(
+        cls, brief: Brief, means: Means, label: str | None, share: Fraction | None, alone: Cost
+    ) -> HighOrder:
+        """``share`` as asked for; if nobody did, the usual one where it costs others little, or
+        there is a label. ``alone``: what the tables of the workload cost by themselves.
         """
         position = None if label is None else brief.schema.position(label)
-        usual = PARITY_SHARE if on or label is not None else Fraction(0)
-        possible = len(brief.schema) >= NARROWEST
-        triples = position is not None and possible and label_triples(brief.schema, position)
+        if len(brief.schema) < NARROWEST:
+            return cls(parities=Fraction(0), triples=Fraction(0), label=position)
+        gaussian = alone.least_variance is not None and position is None
+        usual = SHARE_OF_ALL_BITS if gaussian else SHARE
+        clear = gaussian and _is_clear(brief, means, usual if share is None else share)
+        default = usual if clear or not gaussian else Fraction(0)
+        triples = position is not None and label_triples(brief.schema, position)
         return cls(
-            parities=(usual if share is None else Fraction(share)) if possible else Fraction(0),
+            parities=default if share is None else Fraction(share),
             triples=TRIPLE_SHARE if triples else Fraction(0),
             label=position,
+            all_bits=clear,
         )
 
     @property
@@ -71,44 +99,77 @@ class HighOrder:
         """Which columns were found to matter together: released values."""
         tables = [
             finding.batch.columns
-            for finding in played.findings[-self.tables :]
+            for finding in played.findings[-self._tables :]
             if isinstance(finding, Measurement)
         ]
         return {"beyond": "; ".join(", ".join(schema.names[c] for c in one) for one in tables)}
 
     @property
-    def tables(self) -> int:
-        """How many tables are measured at most."""
-        triples = TRIPLE_ROUNDS * TRIPLES_A_ROUND if self.triples else 0
-        return triples + (PARITY_ROUNDS * PARITIES_A_ROUND if self.parities else 0)
+    def _tables(self) -> int:
+        """How many tables are measured last."""
+        parities = TABLES if self.all_bits else ROUNDS * PARITIES_A_ROUND
+        return ROUNDS * TRIPLES_A_ROUND * bool(self.triples) + parities * bool(self.parities)
+
+    def cost(self, usual: Cost, brief: Brief, rho: Fraction) -> Cost:
+        """With that of the others: all of rho, as Gaussian noise where nothing is selected."""
+        if not self.all_bits:
+            return Cost(rho)
+        some = [Marginal((0,), (brief.schema.shape[0],))]  # any table costs as much
+        share = rho * self.parities
+        return usual + cost_of_measuring(
+            brief.neighbours,
+            (some, share * FIRST, None),
+            (some * TABLES, share * (1 - FIRST), None),
+        )
 
     def steps(self, meter: Meter, brief: Brief, rho: Fraction) -> list[QueryPlayer]:
         """Query players for a whole budget of ``rho``, one a round."""
         steps: list[QueryPlayer] = []
         if self.triples:
             assert self.label is not None
-            each = rho * self.triples / TRIPLE_ROUNDS
+            each = rho * self.triples / ROUNDS
             triples = WorstTriples(
-                meter,
-                brief.schema,
-                select=each * SELECTING_TRIPLES,
-                measure=each * (1 - SELECTING_TRIPLES),
-                draws=TRIPLES_A_ROUND,
-                label=self.label,
-            )
-            steps += [triples] * TRIPLE_ROUNDS
-        if self.parities:
-            each = rho * self.parities / PARITY_ROUNDS
-            parities = WorstParities(
                 meter,
                 brief.schema,
                 select=each * SELECTING,
                 measure=each * (1 - SELECTING),
-                draws=PARITIES_A_ROUND,
+                draws=TRIPLES_A_ROUND,
                 label=self.label,
             )
-            steps += [parities] * PARITY_ROUNDS
+            steps += [triples] * ROUNDS
+        if self.parities:
+            steps += [self._of_parities(meter, brief, rho * self.parities)] * ROUNDS
         return steps
+
+    def _of_parities(self, meter: Meter, brief: Brief, rho: Fraction) -> QueryPlayer:
+        """Who is asked twice."""
+        if self.all_bits:
+            return AllBits(
+                meter, brief.schema, first=rho * FIRST, then=rho * (1 - FIRST), tables=TABLES
+            )
+        return WorstParities(
+            meter,
+            brief.schema,
+            select=rho / ROUNDS * SELECTING,
+            measure=rho / ROUNDS * (1 - SELECTING),
+            draws=PARITIES_A_ROUND,
+            label=self.label,
+        )
+
+
+def _is_clear(brief: Brief, means: Means, share: Fraction) -> bool:
+    """The public rule: few columns, so that the largest noise of a parity, a sum over half of the
+    cells, is a small share of the rows.
+    """
+    bits, shape = len(brief.schema), brief.schema.shape
+    if not share or bits > MOST_BITS or math.prod(shape) > LARGEST_TABLE:
+        return False
+    table = Marginal((0,), (shape[0],))
+    l2 = table.l2_squared(brief.neighbours)
+    sigma = math.sqrt(l2 / (2 * float(means.rho * share * FIRST)))
+    # of so many noises, about
+    largest = sigma * math.sqrt(2 ** (bits - 1)) * math.sqrt(2 * math.log(2) * bits)
+    return largest <= CLEAR * fewest_rows(brief, means)
 
 
 def check_high_order(brief: Brief, label: str | None, share: Fraction | None) -> None:

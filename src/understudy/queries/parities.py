@@ -165,9 +165,7 @@ class Parities(QueryClass):
 
     def around(self, index: int) -> Parities:
         at = self.places(index)
-        return Parities(
-            self.of_columns(index), tuple(self.bits[i] for i in at), len(at), len(at)
-        )
+        return Parities(self.of_columns(index), tuple(self.bits[i] for i in at), len(at), len(at))
 
     def fits(self, schema: Domain) -> bool:
         inside = all(p < len(schema.shape) for p in self.positions)
@@ -213,6 +211,17 @@ class Parities(QueryClass):
         bits = tuple(tuple(rng.integers(0, 2, schema.shape[p]).tolist()) for p in positions)
         yield cls(positions, bits, 1, len(positions))
         yield cls(positions, bits, 1, len(positions), positions[-1])
+
+
+def even_less_odd(table: np.ndarray, bits: int) -> np.ndarray:
+    """For each set of bits, what a table of 2^bits cells has where an even number of them is 1, less
+    what it has elsewhere (the Walsh-Hadamard transform); sets and cells with the first bit slowest.
+    """
+    cube = table.reshape((2,) * bits)
+    for axis in range(bits):
+        no, yes = np.take(cube, 0, axis), np.take(cube, 1, axis)
+        cube = np.stack([no + yes, no - yes], axis)
+    return cube.reshape(-1)
 
 
 def _from_zero(bits: tuple[int, ...]) -> tuple[int, ...]:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
 
+import numpy as np
+
 from understudy.counting.tally import DENSE_CELLS
 from understudy.game.fitting.halves import balance, halves
 from understudy.game.loop import Finding, Model
@@ -20,7 +22,7 @@ from understudy.game.players.resolving import cells_at, resolution_of
 from understudy.game.players.rows import RowModel
 from understudy.privacy import MarginalScore, Measure, Meter, Select, SelectMarginal
 from understudy.queries.marginal import Marginal
-from understudy.queries.parities import MOST_PARITIES, Parities
+from understudy.queries.parities import MOST_PARITIES, Parities, even_less_odd
 from understudy.schema import Schema
 
 NARROWEST, WIDEST = 3, 8  # columns of a parity: pairs are measured, and 2^8 cells still stand out
@@ -84,6 +86,51 @@ class WorstParities:
         )
 
 
+class AllBits:
+    """MEASURE the table of the bits of all columns, then the tables of those parities that stand
+    out of it.
+
+    The noise of a parity grows with the root of the number of cells, so this is for few columns. It
+    chooses from what was released: its noise is Gaussian alone, which is counted more closely.
+
+    Args:
+        first: for the table of all bits; ``then``, for the others.
+        tables: how many others.
+    """
+
+    def __init__(
+        self, meter: Meter, schema: Schema, *, first: Fraction, then: Fraction, tables: int
+    ) -> None:
+        self._meter, self._schema, self._tables = meter, schema, tables
+        self._first, self._then = first, then
+        self._all: Parities | None = None
+        self._gaps = np.empty(0)
+
+    def point(self, model: Model) -> Sequence[Finding]:
+        assert isinstance(model, RowModel)
+        if self._all is not None:
+            return self._outstanding(self._all, model)
+        bits = halves(self._schema, model.columns, model.codes, None)
+        positions = tuple(range(len(bits)))
+        self._all = Parities(positions, tuple(bits), len(bits), len(bits))
+        whole = self._all.cells(0)
+        (measured,) = self._meter.ask(Measure(batches=[whole], rho=self._first))
+        expected = model.shares(whole) * self._meter.rows
+        self._gaps = even_less_odd(measured.counts - expected, len(bits))
+        return [measured]
+
+    def _outstanding(self, whole: Parities, model: RowModel) -> Sequence[Finding]:
+        bits = len(whole.positions)
+        widths = np.bitwise_count(np.arange(1 << bits))
+        gaps = np.where((widths < NARROWEST) | (widths > WIDEST), 0.0, np.abs(self._gaps))
+        tables = []
+        for number in np.argsort(-gaps, kind="stable")[: self._tables].tolist():
+            places = [i for i in range(bits) if number >> (bits - 1 - i) & 1]
+            of = tuple(whole.bits[i] for i in places)
+            tables.append(Parities(tuple(places), of, len(places), len(places)).cells(0))
+        return self._meter.ask(Measure(batches=tables, rho=self._then))
+
+
 def extent(columns: int, rows: int, anchored: bool) -> tuple[int, int]:
     """(how many columns parities are of, how many one has at most): as many as can be counted."""
     most = max(min(MOST_PARITIES, WORK // rows), 1)
@@ -96,9 +143,7 @@ def extent(columns: int, rows: int, anchored: bool) -> tuple[int, int]:
 
 
 def _parities(columns: int, widest: int, anchored: bool) -> int:
-    return sum(
-        math.comb(columns - anchored, k - anchored) for k in range(NARROWEST, widest + 1)
-    )
+    return sum(math.comb(columns - anchored, k - anchored) for k in range(NARROWEST, widest + 1))
 
 
 class WorstTriples:
