@@ -77,6 +77,8 @@ SIGMAS_IN_ROUNDS = 8.0  # rows of an average cell of a candidate in bins, in noi
 # heat in bins grows with the columns up to so many: fewer leave less open, and heat would only hold
 # back what they have to do with each other
 COLUMNS_OF_FULL_HEAT = 14
+# the pairs of a label have less noise, and heat is counted in the least
+HEAT_WITH_LABEL = 2.0
 # kept while playing: with several passes, as many as elsewhere would take twice the time
 ROWS_IN_BINS = 12_000
 FEW_VALUES = 8  # a column of so many values is measured as it is
@@ -124,8 +126,8 @@ class Arp(Mechanism):
         first: share of the budget for the 1-way marginals; ``None`` for 35% when adaptive, more for
             few rows, else 12%.
         selecting: share of each round for the selection, when adaptive.
-        label: the column that models of the rows will predict; part of the budget goes to what
-            predicts it.
+        label: the column that models of the rows will predict, if there is one; part of the
+            budget goes to what predicts it.
         high_order: share of the budget for parities of many columns; ``None`` for a public rule:
             where all noise is Gaussian none, unless there is a label.
     """
@@ -136,7 +138,7 @@ class Arp(Mechanism):
     rounds: int | None = None
     first: Fraction | None = None
     selecting: Fraction = Fraction(35, 100)
-    label: str | None = None
+    label: str = ""
     high_order: Fraction | None = None
 
     name: ClassVar[str] = "arp"
@@ -193,7 +195,10 @@ class Arp(Mechanism):
             how=f"{usual.how}; then {beyond.how}",
             numbers={**usual.numbers, **beyond.numbers},
             plan=_Whole(usual.plan, beyond),
-            outlook=usual.outlook,
+            outlook=usual.outlook
+            and replace(
+                usual.outlook, sweeps=usual.outlook.sweeps + beyond.refits * SWEEPS_IN_ROUNDS
+            ),
         )
 
     def _of_workload(self, brief: Brief, means: Means, tables: Tables) -> Decision:
@@ -226,7 +231,8 @@ class Arp(Mechanism):
             rounds=rounds,
             sigma=sigma,
             heat=self._heat(tables, sigma, adaptive, means.rows)
-            * (1.0 if adaptive or not binned else _share_of_heat(len(brief.schema))),
+            * (1.0 if adaptive or not binned else _share_of_heat(len(brief.schema)))
+            * (HEAT_WITH_LABEL if binned and self.label else 1.0),
         )
         # decided for the fewest rows, which more rows only confirm
         fewest = fewest_rows(brief, means)
@@ -311,7 +317,7 @@ class Arp(Mechanism):
                 rho=shares.rest,
                 noise=plan.sigma / decision.means.rows,
                 selecting=Fraction(self.selecting),
-                label=None if self.label is None else schema.position(self.label),
+                label=schema.position(self.label) if self.label else None,
             )
         else:
             steps.append(MeasureAll(meter, batches, rho=rho, weights=weights))

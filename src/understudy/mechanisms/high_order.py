@@ -20,6 +20,7 @@ from understudy.game.players.high_order import (
     WorstTriples,
     label_triples,
 )
+from understudy.game.players.resolving import OF_LABEL
 from understudy.mechanisms.base import Brief, Means, cost_of_measuring, fewest_rows
 from understudy.privacy import Measurement, Meter
 from understudy.privacy.accounting.accountant import Cost
@@ -29,17 +30,18 @@ from understudy.schema import Schema
 # Of rho, where nobody says otherwise: a parity that is off by some per cent of the rows is found
 # with far less, and its table has few cells.
 SHARE = Fraction(3, 100)
+TABLES = 4  # of parities
 TRIPLE_SHARE = Fraction(15, 100)  # of rho, with a label
 SELECTING = Fraction(1, 4)  # of each of these shares
-ROUNDS, PARITIES_A_ROUND, TRIPLES_A_ROUND = 2, 2, 6
+TRIPLES = 6  # selected at most, at once: a refit takes as long as all else
 # Where all other noise is Gaussian, a selection would lose its closer accounting, which is worth
 # 5% of noise. There the table of all bits is measured, for more.
 SHARE_OF_ALL_BITS = Fraction(6, 100)
 FIRST = Fraction(5, 6)  # of it, for the table of all bits
-TABLES = 4  # measured then
 # while chance among all parities is at most so much of the rows
 CLEAR = 0.3
 MOST_BITS = 20  # a million cells
+WIDTHS = 3  # a table of many columns, and its sums of one and two
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +57,12 @@ class HighOrder:
 
     @classmethod
     def of(
-        cls, brief: Brief, means: Means, label: str | None, share: Fraction | None, alone: Cost
+        cls, brief: Brief, means: Means, label: str, share: Fraction | None, alone: Cost
     ) -> HighOrder:
         """``share`` as asked for; if nobody did, the usual one where it costs others little, or
         there is a label. ``alone``: what the tables of the workload cost by themselves.
         """
-        position = None if label is None else brief.schema.position(label)
+        position = brief.schema.position(label) if label else None
         if len(brief.schema) < NARROWEST:
             return cls(parities=Fraction(0), triples=Fraction(0), label=position)
         gaussian = alone.least_variance is not None and position is None
@@ -82,7 +84,10 @@ class HighOrder:
     @property
     def numbers(self) -> dict[str, object]:
         """For the manifest."""
-        return {"high_order": self.parities, "label_share": self.triples}
+        ours: dict[str, object] = {"high_order": self.parities}
+        if self.label is not None:
+            ours |= {"label_triples": self.triples, "label_weight": OF_LABEL}
+        return ours
 
     @property
     def how(self) -> str:
@@ -107,8 +112,12 @@ class HighOrder:
     @property
     def _tables(self) -> int:
         """How many tables are measured last."""
-        parities = TABLES if self.all_bits else ROUNDS * PARITIES_A_ROUND
-        return ROUNDS * TRIPLES_A_ROUND * bool(self.triples) + parities * bool(self.parities)
+        return TRIPLES * bool(self.triples) + TABLES * bool(self.parities)
+
+    @property
+    def refits(self) -> int:
+        """How often rows are fitted anew: to each width of the tables measured."""
+        return WIDTHS * (bool(self.triples) + bool(self.parities))
 
     def cost(self, usual: Cost, brief: Brief, rho: Fraction) -> Cost:
         """With that of the others: all of rho, as Gaussian noise where nothing is selected."""
@@ -127,22 +136,22 @@ class HighOrder:
         steps: list[QueryPlayer] = []
         if self.triples:
             assert self.label is not None
-            each = rho * self.triples / ROUNDS
+            share = rho * self.triples
             triples = WorstTriples(
                 meter,
                 brief.schema,
-                select=each * SELECTING,
-                measure=each * (1 - SELECTING),
-                draws=TRIPLES_A_ROUND,
+                select=share * SELECTING,
+                measure=share * (1 - SELECTING),
+                draws=TRIPLES,
                 label=self.label,
             )
-            steps += [triples] * ROUNDS
+            steps.append(triples)
         if self.parities:
-            steps += [self._of_parities(meter, brief, rho * self.parities)] * ROUNDS
+            steps.append(self._of_parities(meter, brief, rho * self.parities))
         return steps
 
     def _of_parities(self, meter: Meter, brief: Brief, rho: Fraction) -> QueryPlayer:
-        """Who is asked twice."""
+        """Who looks for parities."""
         if self.all_bits:
             return AllBits(
                 meter, brief.schema, first=rho * FIRST, then=rho * (1 - FIRST), tables=TABLES
@@ -150,9 +159,9 @@ class HighOrder:
         return WorstParities(
             meter,
             brief.schema,
-            select=rho / ROUNDS * SELECTING,
-            measure=rho / ROUNDS * (1 - SELECTING),
-            draws=PARITIES_A_ROUND,
+            select=rho * SELECTING,
+            measure=rho * (1 - SELECTING),
+            draws=TABLES,
             label=self.label,
         )
 
@@ -172,10 +181,15 @@ def _is_clear(brief: Brief, means: Means, share: Fraction) -> bool:
     return largest <= CLEAR * fewest_rows(brief, means)
 
 
-def check_high_order(brief: Brief, label: str | None, share: Fraction | None) -> None:
+def check_high_order(brief: Brief, label: str, share: Fraction | None) -> None:
     """Refuse, in a sentence, a label that is no column, or a share that is none."""
-    if label is not None:
+    if label:
         brief.schema.position(label)
+        if all(len(columns) < 2 for batch in brief.workload for columns in batch.column_sets()):
+            raise ParameterError(
+                "A label says which pairs of columns matter most, and this workload asks about"
+                " single columns only; ask for 2-way, or leave the label out."
+            )
     if share is not None and not 0 <= share <= Fraction(1, 2):
         raise ParameterError(
             "arp needs high_order, the share of the budget for parities, from 0 to 1/2."

@@ -103,32 +103,24 @@ class AllBits:
     ) -> None:
         self._meter, self._schema, self._tables = meter, schema, tables
         self._first, self._then = first, then
-        self._all: Parities | None = None
-        self._gaps = np.empty(0)
 
     def point(self, model: Model) -> Sequence[Finding]:
         assert isinstance(model, RowModel)
-        if self._all is not None:
-            return self._outstanding(self._all, model)
         bits = halves(self._schema, model.columns, model.codes, None)
-        positions = tuple(range(len(bits)))
-        self._all = Parities(positions, tuple(bits), len(bits), len(bits))
-        whole = self._all.cells(0)
+        count = len(bits)
+        whole = Parities(tuple(range(count)), tuple(bits), count, count).cells(0)
         (measured,) = self._meter.ask(Measure(batches=[whole], rho=self._first))
         expected = model.shares(whole) * self._meter.rows
-        self._gaps = even_less_odd(measured.counts - expected, len(bits))
-        return [measured]
-
-    def _outstanding(self, whole: Parities, model: RowModel) -> Sequence[Finding]:
-        bits = len(whole.positions)
-        widths = np.bitwise_count(np.arange(1 << bits))
-        gaps = np.where((widths < NARROWEST) | (widths > WIDEST), 0.0, np.abs(self._gaps))
+        gaps = np.abs(even_less_odd(measured.counts - expected, count))
+        widths = np.bitwise_count(np.arange(1 << count))
+        parities = np.flatnonzero((widths >= NARROWEST) & (widths <= WIDEST))
+        order = np.argsort(-gaps[parities], kind="stable")[: self._tables]
         tables = []
-        for number in np.argsort(-gaps, kind="stable")[: self._tables].tolist():
-            places = [i for i in range(bits) if number >> (bits - 1 - i) & 1]
-            of = tuple(whole.bits[i] for i in places)
-            tables.append(Parities(tuple(places), of, len(places), len(places)).cells(0))
-        return self._meter.ask(Measure(batches=tables, rho=self._then))
+        for number in parities[order].tolist():
+            places = tuple(i for i in range(count) if number >> (count - 1 - i) & 1)
+            of = tuple(bits[i] for i in places)
+            tables.append(Parities(places, of, len(places), len(places)).cells(0))
+        return [measured, *self._meter.ask(Measure(batches=tables, rho=self._then))]
 
 
 def extent(columns: int, rows: int, anchored: bool) -> tuple[int, int]:

@@ -33,7 +33,7 @@ AGAIN, FEWEST_AGAIN = 0.5, 3  # of all pairs, measured again; at least so many
 FEW_PAIRS = 20
 # shares of a pair with two ordered columns, and of others: trends and correlations are of the former
 BOTH_ORDERED, NOT_BOTH = 2, 1
-OF_LABEL = 3  # times as much for a pair with the label
+OF_LABEL = 5  # times as much for a pair with the label
 # of a table measured again, by its rank: the r-th strongest gets 1 / sqrt(r) of what the first gets
 SCALE = 1_000
 
