@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 from understudy.counting.tally import LARGEST_TABLE
 from understudy.errors import ParameterError
@@ -30,14 +31,14 @@ from understudy.schema import Schema
 # Of rho, where nobody says otherwise: a parity that is off by some per cent of the rows is found
 # with far less, and its table has few cells.
 SHARE = Fraction(3, 100)
-TABLES = 4  # of parities
-TRIPLE_SHARE = Fraction(15, 100)  # of rho, with a label
-SELECTING = Fraction(1, 4)  # of each of these shares
+TABLES = 2  # of parities: heat holds them back by the square of their noise
+SELECTING = Fraction(1, 6)  # of each of these shares
+MOST = Fraction(2, 5)  # each: something must be left for the tables that are asked for
 TRIPLES = 6  # selected at most, at once: a refit takes as long as all else
 # Where all other noise is Gaussian, a selection would lose its closer accounting, which is worth
 # 5% of noise. There the table of all bits is measured, for more.
 SHARE_OF_ALL_BITS = Fraction(6, 100)
-FIRST = Fraction(5, 6)  # of it, for the table of all bits
+FIRST = Fraction(1, 2)  # of it, for the table of all bits
 # while chance among all parities is at most so much of the rows
 CLEAR = 0.3
 MOST_BITS = 20  # a million cells
@@ -56,12 +57,11 @@ class HighOrder:
     all_bits: bool = False
 
     @classmethod
-    def of(
-        cls, brief: Brief, means: Means, label: str, share: Fraction | None, alone: Cost
-    ) -> HighOrder:
-        """``share`` as asked for; if nobody did, the usual one where it costs others little, or
-        there is a label. ``alone``: what the tables of the workload cost by themselves.
+    def of(cls, brief: Brief, means: Means, asked: Asked, alone: Cost) -> HighOrder:
+        """Shares as asked for; if nobody did, the usual one where it costs others little, or there
+        is a label. ``alone``: what the tables of the workload cost by themselves.
         """
+        label, share = asked.label, asked.high_order
         position = brief.schema.position(label) if label else None
         if len(brief.schema) < NARROWEST:
             return cls(parities=Fraction(0), triples=Fraction(0), label=position)
@@ -72,7 +72,7 @@ class HighOrder:
         triples = position is not None and label_triples(brief.schema, position)
         return cls(
             parities=default if share is None else Fraction(share),
-            triples=TRIPLE_SHARE if triples else Fraction(0),
+            triples=Fraction(asked.triples) if triples else Fraction(0),
             label=position,
             all_bits=clear,
         )
@@ -86,7 +86,7 @@ class HighOrder:
         """For the manifest."""
         ours: dict[str, object] = {"high_order": self.parities}
         if self.label is not None:
-            ours |= {"label_triples": self.triples, "label_weight": OF_LABEL}
+            ours |= {"label_weight": OF_LABEL}
         return ours
 
     @property
@@ -181,8 +181,22 @@ def _is_clear(brief: Brief, means: Means, share: Fraction) -> bool:
     return largest <= CLEAR * fewest_rows(brief, means)
 
 
-def check_high_order(brief: Brief, label: str, share: Fraction | None) -> None:
+class Asked(Protocol):
+    """The parameters of arp that are for this."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def high_order(self) -> Fraction | None: ...
+
+    @property
+    def triples(self) -> Fraction: ...
+
+
+def check_high_order(brief: Brief, asked: Asked) -> None:
     """Refuse, in a sentence, a label that is no column, or a share that is none."""
+    label = asked.label
     if label:
         brief.schema.position(label)
         if all(len(columns) < 2 for batch in brief.workload for columns in batch.column_sets()):
@@ -190,7 +204,9 @@ def check_high_order(brief: Brief, label: str, share: Fraction | None) -> None:
                 "A label says which pairs of columns matter most, and this workload asks about"
                 " single columns only; ask for 2-way, or leave the label out."
             )
-    if share is not None and not 0 <= share <= Fraction(1, 2):
+    if asked.triples and not label:
+        raise ParameterError("Triples are those of a label; name one, or leave triples out.")
+    if not all(0 <= share <= MOST for share in (asked.high_order or 0, asked.triples)):
         raise ParameterError(
-            "arp needs high_order, the share of the budget for parities, from 0 to 1/2."
+            "arp needs high_order and triples, shares of the budget, from 0 to 2/5 each."
         )

@@ -16,11 +16,11 @@ import numpy as np
 
 from understudy.counting.tally import DENSE_CELLS
 from understudy.game.fitting.halves import balance, halves
-from understudy.game.loop import Finding, Model
+from understudy.game.loop import DataPlayer, Finding, Model
 from understudy.game.players.measuring import whole_counts
 from understudy.game.players.resolving import cells_at, resolution_of
 from understudy.game.players.rows import RowModel
-from understudy.privacy import MarginalScore, Measure, Meter, Select, SelectMarginal
+from understudy.privacy import MarginalScore, Measure, Measurement, Meter, Select, SelectMarginal
 from understudy.queries.marginal import Marginal
 from understudy.queries.parities import MOST_PARITIES, Parities, even_less_odd
 from understudy.schema import Schema
@@ -121,6 +121,29 @@ class AllBits:
             of = tuple(bits[i] for i in places)
             tables.append(Parities(places, of, len(places), len(places)).cells(0))
         return [measured, *self._meter.ask(Measure(batches=tables, rho=self._then))]
+
+
+class WithoutAllBits:
+    """Keeps tables of too many columns from the data player inside: nearly all of their cells are
+    below their noise, and pulled toward the rows as they are they would only hold these back.
+    """
+
+    def __init__(self, inside: DataPlayer, known: int) -> None:
+        self._inside, self._most = inside, max(WIDEST, known)
+
+    def propose(self) -> Model:
+        return self._inside.propose()
+
+    def learn(self, findings: Sequence[Finding]) -> None:
+        narrow = [
+            finding
+            for finding in findings
+            if not isinstance(finding, Measurement) or len(finding.batch.columns) <= self._most
+        ]
+        self._inside.learn(narrow)
+
+    def result(self) -> Model:
+        return self._inside.result()
 
 
 def extent(columns: int, rows: int, anchored: bool) -> tuple[int, int]:
