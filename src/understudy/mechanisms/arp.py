@@ -269,9 +269,8 @@ class Arp(Mechanism):
     def play(
         self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        schema, plan, beyond = decision.brief.schema, decision.plan, None
-        if isinstance(plan, _Whole):
-            plan, beyond = plan.of_workload, plan.beyond
+        schema, whole = decision.brief.schema, decision.plan
+        plan, beyond = whole if isinstance(whole, _Whole) else (whole, None)
         if isinstance(plan, Decision):  # of matrix, whose players these then are
             data, query = Matrix().players(plan, meter, rng, watcher)
             steps = [query]
