@@ -118,8 +118,8 @@ class AllBits:
         tables = []
         for number in parities[order].tolist():
             places = tuple(i for i in range(count) if number >> (count - 1 - i) & 1)
-            of = tuple(bits[i] for i in places)
-            tables.append(Parities(places, of, len(places), len(places)).cells(0))
+            some = tuple(bits[i] for i in places)
+            tables.append(Parities(places, some, len(places), len(places)).cells(0))
         return [measured, *self._meter.ask(Measure(batches=tables, rho=self._then))]
 
 
@@ -128,8 +128,8 @@ class WithoutAllBits:
     below their noise, and pulled toward the rows as they are they would only hold these back.
     """
 
-    def __init__(self, inside: DataPlayer, known: int) -> None:
-        self._inside, self._most = inside, max(WIDEST, known)
+    def __init__(self, inside: DataPlayer, width: int) -> None:
+        self._inside, self._most = inside, max(WIDEST, width)
 
     def propose(self) -> Model:
         return self._inside.propose()
