@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -120,12 +121,19 @@ def twice(table: Coded) -> Coded:
     return Coded(np.hstack([table.codes, table.codes]), table.domain | copies, ordered)
 
 
-def kdd99(everybody: bool) -> Coded:
-    """Numbers by powers of two, shares by twentieths, words by a fixed hash."""
+def kdd99_frame(everybody: bool) -> Any:
+    """As published, or a sample by a public seed."""
     import pandas as pd  # its sample and its hash decide which table this is
 
     frame = pd.read_parquet(paths("kdd99")[0])
-    frame = frame if everybody else frame.sample(SAMPLE, random_state=0)
+    return frame if everybody else frame.sample(SAMPLE, random_state=0)
+
+
+def kdd99(everybody: bool) -> Coded:
+    """Numbers by powers of two, shares by twentieths, words by a fixed hash."""
+    import pandas as pd
+
+    frame = kdd99_frame(everybody)
     columns, domain, words = [], {}, []
     for name in frame.columns:
         column = frame[name]

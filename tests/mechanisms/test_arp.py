@@ -134,7 +134,7 @@ def test_bins_keep_a_trend_that_fine_cells_lose_and_the_largest_cell(
             delta="1e-9",
             workload="2-way",
             mechanism="arp",
-            parameters={"bins": bins},
+            parameters={"bins": bins, "high_order": 0},
             neighbours=str(neighbours),
         )
         kept[bins] = float(np.corrcoef(release.codes[:, 0], release.codes[:, 1])[0, 1])
@@ -195,7 +195,7 @@ def test_arp_learns_dependence_and_spends_what_it_may(
         delta=1e-9,
         workload="3-way",
         mechanism="arp",
-        parameters={"adaptive": adaptive, "rounds": 12},
+        parameters={"adaptive": adaptive, "rounds": 12, "high_order": 0},
         neighbours=str(neighbours),
     )
     assert made.certificate.alpha < 0.03
@@ -286,7 +286,10 @@ def test_pairs_of_few_values_and_little_noise_are_measured_as_residuals() -> Non
     assert not residuals(long, 20_000)
     # the manifest's parameters lead to the same again
     decision = decided(Arp(), brief(small, "2-way"), rho, 20_000)
-    shares = {"first": Fraction(3, 25), "selecting": Fraction(7, 20)}
+    shares = {
+        name: Fraction(str(decision.parameters[name]))
+        for name in ("first", "selecting", "high_order")
+    }
     again = decided(
         Arp(**decision.parameters | shares),
         brief(small, "2-way"),
@@ -388,9 +391,9 @@ def test_plan_has_the_error_bars_of_the_matrix_mechanism_and_they_beat_equal_sha
 
 
 FITTED = [
-    ("arp", "2-way", {"adaptive": False}),
-    ("arp", "3-way:8@1", {"adaptive": False}),
-    ("arp", "2-way", {"adaptive": True, "rounds": 12}),
+    ("arp", "2-way", {"adaptive": False, "high_order": 0}),
+    ("arp", "3-way:8@1", {"adaptive": False, "high_order": 0}),
+    ("arp", "2-way", {"adaptive": True, "rounds": 12, "high_order": 0}),
     ("gaussian", "3-way:8@1", {}),
     ("matrix", "2-way", {}),
 ]

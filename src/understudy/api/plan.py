@@ -70,6 +70,7 @@ def plan(
     workload: Workload | str | None = None,
     mechanism: str | Mechanism = "auto",
     parameters: Mapping[str, Any] | None = None,
+    label: str | None = None,
     neighbours: str = "replace-one",
     accountant: str | None = None,
 ) -> Plan:
@@ -88,6 +89,7 @@ def plan(
         workload=workload,
         mechanism=mechanism,
         parameters=parameters,
+        label=label,
         neighbours=neighbours,
         accountant=accountant,
     )

@@ -63,6 +63,7 @@ def release(
     workload: Workload | str | None = None,
     mechanism: str | Mechanism = "auto",
     parameters: Mapping[str, Any] | None = None,
+    label: str | None = None,
     rows: int | None = None,
     neighbours: str = "replace-one",
     ledger: str | Path | Ledger | None = None,
@@ -85,6 +86,8 @@ def release(
         workload: the queries to answer well; all 2-way marginals if not given.
         mechanism: a name from :func:`available_mechanisms`, an instance, or ``auto``.
         parameters: the mechanism's parameters, by name; all have public defaults.
+        label: the column that models of the rows will predict; part of the budget goes to what
+            predicts it (docs/learning-from-rows.md).
         rows: how many synthetic rows; if not given, as many as the table has, or as 2^28 cells
             allow.
         neighbours: ``replace-one`` (n is public) or ``add-remove-one`` (n is private).
@@ -122,6 +125,7 @@ def release(
             workload=workload,
             mechanism=mechanism,
             parameters=parameters,
+            label=label,
             rows=rows,
             neighbours=neighbours,
             ledger=ledger,

@@ -7,7 +7,7 @@ same sentence to everybody who asks, and nothing was charged.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from understudy.constraints.rules import Rules
 from understudy.constraints.search import check_rules
 from understudy.counting.tally import LARGEST_TABLE
 from understudy.errors import NotSupported, ParameterError, SchemaError, SourceError
-from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, make
+from understudy.mechanisms.base import Brief, Decision, Means, Mechanism, make, mechanism_of
 from understudy.mechanisms.choose import choose
 from understudy.privacy import Accountant, Budget, FileLedger
 from understudy.privacy.accounting.accountant import Cost, total_cost
@@ -81,6 +81,7 @@ class Request:
         workload: Workload | str | None = None,
         mechanism: str | Mechanism = "auto",
         parameters: Mapping[str, Any] | None = None,
+        label: str | None = None,
         neighbours: str = "replace-one",
         rows: Any = None,
         seed: Any = None,
@@ -92,7 +93,7 @@ class Request:
         described = as_schema(schema)
         work, relation = as_workload(workload, described), as_neighbours(neighbours)
         brief = Brief(schema=described, workload=work, neighbours=relation)
-        chosen, why = as_mechanism(mechanism, parameters, brief)
+        chosen, why = as_mechanism(mechanism, parameters, brief, label)
         return cls(
             brief=brief,
             epsilon=exact_epsilon(epsilon),
@@ -302,19 +303,44 @@ def as_parameters(values: Mapping[str, Any] | None) -> dict[str, Any]:
     return dict(values or {})
 
 
+def with_label(
+    wanted: str | Mechanism, parameters: dict[str, Any], label: str | None
+) -> dict[str, Any]:
+    """The parameters, and among them the label, of a mechanism that has one."""
+    if label is None:
+        return parameters
+    if not isinstance(label, str):
+        raise ParameterError("label is the name of a column.")
+    if not isinstance(wanted, str):
+        raise ParameterError("Give the label to the mechanism that you made, or name one instead.")
+    if wanted == "auto":
+        return parameters
+    if "label" not in {f.name for f in fields(mechanism_of(wanted))}:
+        raise NotSupported(
+            f"A label steers the mechanism arp; {wanted} has no use for one. Leave the label out,"
+            " or name arp."
+        )
+    if parameters.get("label", label) != label:
+        raise ParameterError("Two labels were given, which differ; give one of them.")
+    return {**parameters, "label": label}
+
+
 def as_mechanism(
-    wanted: str | Mechanism, parameters: Mapping[str, Any] | None, brief: Brief
+    wanted: str | Mechanism,
+    parameters: Mapping[str, Any] | None,
+    brief: Brief,
+    label: str | None = None,
 ) -> tuple[Mechanism, str]:
     """(the mechanism as asked for, or the best one for the brief; why), once it is known that it
     serves the brief.
     """
-    named = as_parameters(parameters)
+    named = with_label(wanted, as_parameters(parameters), label)
     if not isinstance(wanted, str) or wanted != "auto":
         chosen, why = make(wanted, named), "you asked for it"
     elif named:
         raise ParameterError("Parameters belong to a mechanism; name one instead of auto.")
     else:
-        chosen, why = choose(brief)
+        chosen, why = choose(brief, label)
     if brief.neighbours not in chosen.relations:
         raise NotSupported(
             f"{chosen.name} is proved private under {' or '.join(chosen.relations)} only; name"

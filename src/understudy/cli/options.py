@@ -30,6 +30,9 @@ parameters_option = click.option(
     metavar="NAME=VALUE",
     help="A parameter of the mechanism; may be repeated.",
 )
+label_option = click.option(
+    "--label", help="The column that models will predict; part of the budget goes to it."
+)
 neighbours_option = click.option(
     "--neighbours",
     default="replace-one",

@@ -16,6 +16,7 @@ from understudy.cli.options import (
     accountant_option,
     epsilon_option,
     json_option,
+    label_option,
     mechanism_option,
     neighbours_option,
     parameters_option,
@@ -32,6 +33,7 @@ from understudy.cli.options import (
 @click.option("--workload", help="As for 'release'; all 2-way marginals if not given.")
 @mechanism_option
 @parameters_option
+@label_option
 @neighbours_option
 @accountant_option
 @json_option

@@ -23,6 +23,7 @@ from understudy.cli.options import (
     accountant_option,
     epsilon_option,
     json_option,
+    label_option,
     ledger_option,
     mechanism_option,
     neighbours_option,
@@ -58,6 +59,7 @@ MOST_REMARKS = 12  # about half a screen; all of them are in the report
 )
 @mechanism_option
 @parameters_option
+@label_option
 @click.option(
     "--rows",
     type=int,

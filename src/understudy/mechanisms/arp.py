@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import ClassVar, NamedTuple
@@ -21,7 +21,8 @@ from understudy.counting.tally import DENSE_CELLS
 from understudy.errors import NotSupported, ParameterError
 from understudy.game.fitting.evidence import with_sums
 from understudy.game.fitting.ties import MANY_VALUES
-from understudy.game.loop import Played, QueryPlayer, play
+from understudy.game.loop import DataPlayer, Played, QueryPlayer, play
+from understudy.game.players.high_order import WithoutAllBits
 from understudy.game.players.measuring import InTurn, MeasureAll, WorstMarginal, one_way
 from understudy.game.players.resolving import REPAIRS, AllTied, WorstInBins, resolving
 from understudy.game.players.rows import (
@@ -43,7 +44,9 @@ from understudy.mechanisms.base import (
     check_share,
     check_whole,
     cost_of_measuring,
+    fewest_rows,
 )
+from understudy.mechanisms.high_order import HighOrder, check_high_order
 from understudy.mechanisms.matrix import Matrix
 from understudy.privacy import Meter
 from understudy.queries.base import Neighbours
@@ -82,6 +85,8 @@ WHOLE_ROUNDS = 1 / 2
 # heat in bins grows with the columns up to so many: fewer leave less open, and heat would only hold
 # back what they have to do with each other
 COLUMNS_OF_FULL_HEAT = 14
+# the pairs of a label have less noise, and heat is counted in the least
+HEAT_WITH_LABEL = 2.0
 # kept while playing: with several passes, as many as elsewhere would take twice the time
 ROWS_IN_BINS = 12_000
 FEW_VALUES = 8  # a column of so many values is measured as it is
@@ -130,6 +135,12 @@ class Arp(Mechanism):
             few rows, else 12%.
         selecting: share of each round for the selection, when adaptive.
         supported: release only those categories whose noisy count stands out of its noise.
+        label: the column that models of the rows will predict, if there is one; part of the
+            budget goes to what predicts it.
+        high_order: share of the budget for parities of many columns; ``None`` for a public rule:
+            3%, or 6% where few columns allow Gaussian noise alone; none where they do not.
+        triples: share of the budget for triples of the label, which are selected; by itself none,
+            because on ADULT it bought nothing.
     """
 
     adaptive: bool | None = None
@@ -139,6 +150,9 @@ class Arp(Mechanism):
     first: Fraction | None = None
     selecting: Fraction = Fraction(35, 100)
     supported: bool = False
+    label: str = ""
+    high_order: Fraction | None = None
+    triples: Fraction = Fraction(0)
 
     name: ClassVar[str] = "arp"
     summary: ClassVar[str] = (
@@ -173,6 +187,7 @@ class Arp(Mechanism):
                 " or supported."
             )
         check_width(self.name, brief.schema)
+        check_high_order(brief, self)
         widths = [len(columns) for batch in brief.workload for columns in batch.column_sets()]
         if len(widths) > MOST_TABLES or sum(map(_below, widths)) > MOST_BELOW:
             raise NotSupported(
@@ -182,7 +197,31 @@ class Arp(Mechanism):
             )
 
     def decide(self, brief: Brief, means: Means) -> Decision:
-        tables, rho = Tables.of(brief), means.rho
+        """What the workload's tables take, and what is left for what lies beyond them."""
+        tables = Tables.of(brief)
+        alone = self._of_workload(brief, means, tables)
+        beyond = HighOrder.of(brief, means, self, alone.cost)
+        if not beyond.share or not (tables.own or tables.candidates):
+            return alone
+        left = replace(means, rho=means.rho * (1 - beyond.share))
+        usual = self._of_workload(brief, left, tables)
+        return Decision.of(
+            self,
+            brief,
+            means,
+            cost=beyond.cost(usual.cost, brief, means.rho),
+            how=f"{usual.how}; then {beyond.how}",
+            numbers={**usual.numbers, **beyond.numbers},
+            plan=_Whole(usual.plan, beyond),
+            outlook=usual.outlook
+            and replace(
+                usual.outlook, sweeps=usual.outlook.sweeps + beyond.refits * SWEEPS_IN_ROUNDS
+            ),
+        )
+
+    def _of_workload(self, brief: Brief, means: Means, tables: Tables) -> Decision:
+        """With all of the means for the tables of the workload."""
+        rho = means.rho
         adaptive = self.is_adaptive(tables, rho, means.rows)
         pace = self._pace(tables, rho, means.rows, adaptive)
         sigma = self._sigma(tables, rho, pace)
@@ -210,7 +249,8 @@ class Arp(Mechanism):
             rounds=rounds,
             sigma=sigma,
             heat=self._heat(tables, sigma, adaptive, means.rows)
-            * (1.0 if adaptive or not binned else _share_of_heat(len(brief.schema))),
+            * (1.0 if adaptive or not binned else _share_of_heat(len(brief.schema)))
+            * (HEAT_WITH_LABEL if binned and self.label else 1.0),
         )
         # decided for the fewest rows, which more rows only confirm
         fewest = fewest_rows(brief, means)
@@ -234,6 +274,7 @@ class Arp(Mechanism):
                 "tables": len(tables.candidates) if adaptive else len(tables.own) + len(lost),
                 "sigma": sigma,
                 "heat": plan.heat,
+                "high_order": 0,
             },
             plan=plan,
             outlook=self._outlook(brief, tables, sigma, pace.rounds, means.rows),
@@ -242,9 +283,32 @@ class Arp(Mechanism):
     def play(
         self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
-        schema, plan = decision.brief.schema, decision.plan
-        if isinstance(plan, Decision):  # of matrix, whose play it then is
-            return Matrix().play(plan, meter, rng, watcher)
+        schema, whole = decision.brief.schema, decision.plan
+        plan, beyond = whole if isinstance(whole, _Whole) else (whole, None)
+        if isinstance(plan, Decision):  # of matrix, whose players these then are
+            data, query = Matrix().players(plan, meter, rng, watcher)
+            steps = [query]
+        else:
+            data, steps = self._players(decision, plan, meter, rng, watcher)
+        if beyond is None:
+            return play(data, InTurn(*steps), rounds=len(steps), watcher=watcher, schema=schema)
+        steps += beyond.steps(meter, decision.brief, decision.means.rho)
+        if beyond.all_bits:
+            asked = decision.brief.workload
+            data = WithoutAllBits(data, max(len(batch.columns) for batch in asked))
+        played = play(data, InTurn(*steps), rounds=len(steps), watcher=watcher, schema=schema)
+        return replace(played, facts=beyond.facts(played, schema))
+
+    def _players(
+        self,
+        decision: Decision,
+        plan: _Plan,
+        meter: Meter,
+        rng: np.random.Generator,
+        watcher: Watcher,
+    ) -> tuple[DataPlayer, list[QueryPlayer]]:
+        """Who fits rows, and who measures the tables of the workload, one a round."""
+        schema = decision.brief.schema
         tables, shares, adaptive = plan.tables, plan.shares, plan.adaptive
         *before, (_, rho, weights) = _steps(tables, shares)
         steps: list[QueryPlayer] = [
@@ -275,6 +339,7 @@ class Arp(Mechanism):
                 rho=shares.rest,
                 noise=plan.sigma / decision.means.rows,
                 selecting=Fraction(self.selecting),
+                label=schema.position(self.label) if self.label else None,
             )
         else:
             at_once = [*tables.lost, *tables.own]  # as _steps has them
@@ -292,8 +357,7 @@ class Arp(Mechanism):
             supported=self.supported,
             watcher=watcher,
         )
-        rounds = len(steps) - 1 + plan.rounds
-        return play(data, InTurn(*steps), rounds=rounds, watcher=watcher, schema=schema)
+        return data, [*steps, *[steps[-1]] * (plan.rounds - 1)]
 
     def _in_bins(self, tables: Tables, sigma: float, rows: int, adaptive: bool) -> bool:
         """The public rule: where a pair has an ordered column of many values, or in rounds another
@@ -326,6 +390,7 @@ class Arp(Mechanism):
         """As ``matrix`` does it."""
         inner = Matrix().decide(brief, means)
         ours = {"adaptive": False, "bins": False, "residuals": True, "rounds": 1, "first": first}
+        ours["high_order"] = Fraction(0)
         return Decision.of(
             self,
             brief,
@@ -497,11 +562,11 @@ class _Plan:
     heat: float
 
 
-def fewest_rows(brief: Brief, means: Means) -> int:
-    """The rows, or 1 where their number is private: what is measured at once for one row is for
-    more, whose noise is smaller beside them.
-    """
-    return means.rows if brief.neighbours is Neighbours.REPLACE_ONE else 1
+class _Whole(NamedTuple):
+    """What a play follows that looks beyond the workload."""
+
+    of_workload: _Plan | Decision  # a decision is one of matrix
+    beyond: HighOrder
 
 
 def _steps(tables: Tables, shares: Shares) -> list[Step]:

@@ -320,3 +320,10 @@ def cost_of_measuring(neighbours: Neighbours, *steps: Step) -> Cost:
         }
         least += [Fraction(l2) / (2 * rho * share) for l2, share in moved if l2]
     return Cost(total, least_variance=min(least, default=None))
+
+
+def fewest_rows(brief: Brief, means: Means) -> int:
+    """The rows, or 1 where their number is private: what is measured at once for one row is for
+    more, whose noise is smaller beside them.
+    """
+    return means.rows if brief.neighbours is Neighbours.REPLACE_ONE else 1

@@ -16,8 +16,10 @@ RULE = (
 )
 
 
-def choose(brief: Brief) -> tuple[Mechanism, str]:
-    """(a mechanism, why): depends on the schema and the workload, never on rows."""
+def choose(brief: Brief, label: str | None = None) -> tuple[Mechanism, str]:
+    """(a mechanism, why): depends on the schema, the workload and the label, never on rows."""
+    if label is not None:
+        return Arp(label=label), "it is the one that a label steers (docs/learning-from-rows.md)"
     if all(batch.as_boxes() is not None for batch in brief.workload) and Matrix().serves(brief):
         return (
             Matrix(),

@@ -27,7 +27,6 @@ from understudy.mechanisms.arp import (
     Arp,
     Shares,
     Tables,
-    fewest_rows,
 )
 from understudy.mechanisms.base import (
     Brief,
@@ -37,6 +36,7 @@ from understudy.mechanisms.base import (
     check_share,
     check_whole,
     cost_of_measuring,
+    fewest_rows,
 )
 from understudy.privacy import Meter
 from understudy.runtime.watching import Watcher

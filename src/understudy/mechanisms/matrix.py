@@ -201,6 +201,13 @@ class Matrix(Mechanism):
     def play(
         self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
     ) -> Played:
+        data, query = self.players(decision, meter, rng, watcher)
+        return play(data, query, rounds=1, watcher=watcher, schema=decision.brief.schema)
+
+    def players(
+        self, decision: Decision, meter: Meter, rng: np.random.Generator, watcher: Watcher
+    ) -> tuple[DataPlayer, QueryPlayer]:
+        """Who fits rows, and who measures all at once."""
         schema, means = decision.brief.schema, decision.means
         split, halved, first = decision.plan
         rows = RowPlayer(
@@ -214,7 +221,7 @@ class Matrix(Mechanism):
             data = FromHalvings(data, halved, rows=means.rows, rows_sigma=means.rows_sigma)
             bins = MeasureAll(meter, halved.batches, rho=first, weights=halved.weights)
             query = Together(query, bins)
-        return play(data, query, rounds=1, watcher=watcher, schema=schema)
+        return data, query
 
 
 def tables_for(workload: Workload) -> list[Marginal]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from understudy.errors import NotSupported
 from understudy.privacy.learners import Counting, Points, Rule
+from understudy.queries.parities import even_less_odd
 from understudy.rules.base import RuleClass
 from understudy.rules.conjunctions import Conjunctions, Disjunctions
 from understudy.rules.halfspaces import Halfspaces
@@ -91,12 +92,9 @@ class Walsh:
 
     def costs(self, points: Points) -> np.ndarray:
         d = self.rules.attributes
-        table = _table(points.bits, points.cost).reshape((2,) * d)
-        for axis in range(d):
-            no, yes = np.take(table, 0, axis), np.take(table, 1, axis)
-            table = np.stack([no + yes, no - yes], axis)
-        # The transform is (cost where even) - (cost where odd); the two add up to the total.
-        odd = (int(points.cost.sum()) - table.reshape(-1)) // 2
+        even = even_less_odd(_table(points.bits, points.cost), d)
+        # Cost where even and cost where odd add up to the total.
+        odd = (int(points.cost.sum()) - even) // 2
         return np.concatenate([odd, int(points.cost.sum()) - odd]) if self.rules.signed else odd
 
     def rule(self, index: int) -> Rule:

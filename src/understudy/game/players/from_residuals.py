@@ -44,8 +44,10 @@ class FromResiduals:
     def learn(self, findings: Sequence[Finding]) -> None:
         residuals = [finding for finding in findings if isinstance(finding, Residual)]
         others = [finding for finding in findings if not isinstance(finding, Residual)]
+        # none are left where other tables are measured later
+        tables = self._tables if residuals else []
         estimates = reconstruct(
-            residuals, self._tables, total=self._rows, total_sigma=float(self._rows_sigma)
+            residuals, tables, total=self._rows, total_sigma=float(self._rows_sigma)
         )
         self._inside.learn([*others, *map(as_measurement, estimates)])
 

@@ -34,6 +34,7 @@ AGAIN, FEWEST_AGAIN = 0.5, 3  # of all pairs, measured again; at least so many
 FEW_PAIRS = 20
 # shares of a pair with two ordered columns, and of others: trends and correlations are of the former
 BOTH_ORDERED, NOT_BOTH = 2, 1
+OF_LABEL = 5  # times as much for a pair with the label
 # of a table measured again, by its rank: the r-th strongest gets 1 / sqrt(r) of what the first gets
 SCALE = 1_000
 # what is repaired is whole but for values of long columns with less than a noise
@@ -49,6 +50,7 @@ def resolving(
     rho: Fraction,
     noise: float,
     selecting: Fraction,
+    label: int | None = None,
 ) -> list[QueryPlayer]:
     """MEASURE in bins, then the strongest in finer ones, then whole what is most wrong.
 
@@ -57,6 +59,7 @@ def resolving(
         rho: for all steps.
         noise: of a cell, as a share of the rows, if all were measured whole at once.
         selecting: the share of each repair that goes into choosing.
+        label: a column whose pairs get more.
     """
     calm = calmness(noise)
     coarse, finer = between(COARSE, calm), between(FINER, calm)
@@ -64,7 +67,7 @@ def resolving(
     passes, sigmas = (2, SIGMAS_OF_FEW_PAIRS) if few else (1, SIGMAS_A_BIN)
     repair = rho * (1 - coarse - finer) / REPAIRS
     draws = max(round(between(REPAIRED, calm)), len(tables) // PAIRS_A_REPAIR)
-    first = InBins(meter, schema, tables, rho=rho * coarse, sigmas=sigmas)
+    first = InBins(meter, schema, tables, rho=rho * coarse, sigmas=sigmas, label=label)
     strongest = Strongest(
         meter,
         schema,
@@ -73,6 +76,7 @@ def resolving(
         rho=rho * finer / passes,
         sigmas=float(between(SIGMAS_A_FINER_BIN, calm)),
         calm=calm,
+        label=label,
     )
     worst = WorstInBins(
         meter,
@@ -106,6 +110,7 @@ class InBins:
         tables: whole ones, which bins are made of.
         rho: for all of them together.
         sigmas: rows of a cell on average, in noises.
+        label: a column whose pairs get more.
     """
 
     def __init__(
@@ -116,9 +121,10 @@ class InBins:
         *,
         rho: Fraction,
         sigmas: float,
+        label: int | None = None,
     ) -> None:
         self._meter, self._schema, self._rho, self._sigmas = meter, schema, rho, sigmas
-        self.tables = list(tables)
+        self.tables, self._label = list(tables), label
         self.measured: list[Measurement] = []
 
     def point(self, model: Model) -> Sequence[Finding]:
@@ -136,7 +142,8 @@ class InBins:
     def _weight(self, table: Marginal) -> int:
         """A public share."""
         both = all(self._schema.columns[p].ordered for p in table.positions)
-        return BOTH_ORDERED if both else NOT_BOTH
+        usual = BOTH_ORDERED if both else NOT_BOTH
+        return usual * (OF_LABEL if self._label in table.positions else 1)
 
 
 class Strongest:
@@ -149,6 +156,7 @@ class Strongest:
         first: measured the same tables before.
         count: how many are measured again.
         calm: how far bins of rare values may go (:meth:`Resolution.table`).
+        label: a column whose pairs come first.
     """
 
     def __init__(
@@ -161,14 +169,16 @@ class Strongest:
         rho: Fraction,
         sigmas: float,
         calm: Fraction,
+        label: int | None = None,
     ) -> None:
-        self._meter, self._schema, self._first = meter, schema, first
+        self._meter, self._schema, self._first, self._label = meter, schema, first, label
         self._count, self._rho, self._sigmas, self._calm = count, rho, sigmas, float(calm)
 
     def point(self, model: Model) -> Sequence[Finding]:
         resolution = resolution_of(model, self._schema, self._meter)
         strengths = [resolution.strength(one) for one in self._first.measured]
-        ranked = sorted(range(len(strengths)), key=lambda i: -strengths[i])[: self._count]
+        strongest = sorted(range(len(strengths)), key=lambda i: -strengths[i])
+        ranked = sorted(strongest, key=self._is_not_of_label)[: self._count]
         weights = rank_weights(len(ranked))
         batches = []
         for i, weight in zip(ranked, weights, strict=True):
@@ -177,6 +187,10 @@ class Strongest:
             cells = cells_at(resolution.n, self._sigmas, l2, rho)
             batches.append(resolution.dependent_table(table, cells, model.shares, self._calm))
         return self._meter.ask(Measure(batches=batches, rho=self._rho, weights=weights))
+
+    def _is_not_of_label(self, i: int) -> bool:
+        """Whether a table comes after those of the label."""
+        return self._label is not None and self._label not in self._first.tables[i].positions
 
 
 class AllTied:
