@@ -203,7 +203,8 @@ class RowPlayer:
     def _rows(self) -> np.ndarray:
         if self._codes is None:
             rows = ProductModel(self._schema, self._priors).rows(self._count, self._rng)
-            self._codes = self._keeper.mended(rows, self._rng)
+            # rows of before anything is known are thrown away
+            self._codes = self._keeper.mended(rows, self._rng) if self._targets else rows
         return self._codes
 
     def _refit(self) -> None:
