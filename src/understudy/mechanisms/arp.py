@@ -57,9 +57,8 @@ from understudy.schema import Schema
 
 ROUNDS = 30  # 20 to 45 do about as well (docs/arp-constants.md)
 # ... while they leave so much noise, as a share of the rows. Beyond it pairs cost more than they
-# bring: fewer rounds, down to so many, and down to so much of what they would get; few strong ones
-# still stand out
-NOISE_A_ROUND, FEWEST_ROUNDS, LEAST_FOR_PAIRS = 0.02, 5, 0.3
+# bring: fewer rounds, down to so many, and down to so much of what they would get
+NOISE_A_ROUND, FEWEST_ROUNDS, LEAST_FOR_PAIRS = 0.03, 5, 0.45
 # heat holds strong dependences back by a share of the noise; where noise is small there is room for
 # more
 HOTTEST = 0.8
