@@ -38,6 +38,7 @@ from understudy.queries.binned import BinnedMarginal
 from understudy.queries.conjunctions import Conjunctions
 from understudy.queries.lattice import AllConjunctions
 from understudy.queries.marginal import Marginal
+from understudy.queries.parities import Parities
 from understudy.queries.ranges import Ranges
 from understudy.queries.symmetric import Symmetric
 from understudy.queries.workload import query_classes
@@ -235,6 +236,14 @@ def naive(part: QueryClass, codes: list[tuple[int, ...]]) -> list[int]:
             tuple(row[p] if of is None else of[row[p]] for p, of in axes) for row in codes
         )
         return [cells[cell] for cell in itertools.product(*map(range, part.shape))]
+    if isinstance(part, Parities):
+        return [
+            sum(
+                sum(part.bits[i][row[part.positions[i]]] for i in part.places(index)) % 2
+                for row in codes
+            )
+            for index in range(part.size)
+        ]
     raise AssertionError(f"write down what {part.kind} counts")
 
 
