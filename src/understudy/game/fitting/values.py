@@ -229,7 +229,10 @@ def _cells(detail: Detail, tables: Mapping[str, Counted], bins: np.ndarray) -> n
     values = tables["values"]
     if not detail.fine.ordered:
         total = max(values.counts.sum(), 1.0)
-        return to_distribution(values.counts, total, values.sigma) * total
+        units = to_distribution(values.counts, total, values.sigma) * total
+        unit, room = detail.tables["values"][: detail.fine.values], _room(detail)
+        whole = np.maximum(np.bincount(unit, room), np.finfo(float).tiny)
+        return units[unit] * room / whole[unit]
     return _Column(detail, tables, bins).cells()
 
 
