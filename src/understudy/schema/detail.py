@@ -40,6 +40,7 @@ RUNS = 32  # of all bins together: enough for a smooth shape, and each stands ou
 INSIDE = 3  # the class of cells that are no round left end
 UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}  # in seconds
 UNSURE = 1e-6  # of a step: what a quotient of two doubles may be off by, and more
+MOST_STEPS = 2.0**48  # from 0 to a bound: doubles tell a sixteenth of a step
 AnyBinned = TypeVar("AnyBinned", bound=Binned)
 
 
@@ -139,6 +140,8 @@ def _of_numbers(column: Binned) -> Grid:
     assert isinstance(column, Number)
     low, high = (Fraction(str(edge)) for edge in (column.edges[0], column.edges[-1]))
     width, step = _width_and_step(column, high - low)
+    if max(abs(low), abs(high)) > step * MOST_STEPS:
+        return Grid(column.edges, 0.0)  # bins alone
     rounds = range(math.ceil(low / width), math.ceil(high / width))
     lefts = {float(k * width): k for k in rounds}
     rights = {float(k * width + step) for k in rounds if step < width}
@@ -188,6 +191,7 @@ def _points(edges: np.ndarray, step: float, *, closed: bool) -> tuple[np.ndarray
     """
     ends = np.ceil(edges / step - UNSURE).astype(np.int64)
     ends += _value(ends, step) < edges
+    ends -= _value(ends - 1, step) >= edges
     first, stop = ends[:-1], ends[1:].copy()
     if closed:
         stop[-1] += _value(stop[-1:], step)[0] == edges[-1]
@@ -204,7 +208,7 @@ def _value(multiples: np.ndarray, step: float) -> np.ndarray:
 def _exponent(number: Fraction) -> int:
     """Minus the digits after the point."""
     digits = 0
-    while number.denominator > 1 and digits < 16:
+    while number.denominator > 1 and digits < 300:  # 10^300 is a double
         number, digits = number * 10, digits + 1
     return -digits
 
@@ -315,6 +319,9 @@ def _check_numbers(column: Binned) -> None:
             raise SchemaError(
                 f"Column {column.name!r} is an integer column; its {word} must be a whole number."
             )
+    largest = max(abs(column.edges[0]), abs(column.edges[-1]))
+    if column.step is not None and largest / column.step > MOST_STEPS:  # type: ignore[operator]
+        raise SchemaError(f"Column {column.name!r} has too many steps; give a wider step.")
     if _is_number(column.detail):
         if column.step is not None and column.detail < column.step:  # type: ignore[operator]
             raise SchemaError(f"Column {column.name!r} has a detail below its step; widen it.")
