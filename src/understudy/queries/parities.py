@@ -143,7 +143,7 @@ class Parities(QueryClass):
         """Columns x words: the bits of the rows of a block, and zeros beyond them."""
         rows = np.zeros((len(self.positions), -(-max(len(block), 1) // WORD) * WORD), np.uint8)
         for i, bits in enumerate(self.bits):
-            rows[i, : len(block)] = np.asarray(bits, np.uint8)[block[:, i]]
+            rows[i, : len(block)] = _bits_of(bits, block[:, i])
         return np.packbits(rows, axis=1).view(np.uint64)
 
     @cached_property
@@ -157,7 +157,7 @@ class Parities(QueryClass):
         return members
 
     def truth(self, block: np.ndarray) -> np.ndarray:
-        bits = [np.asarray(one, np.int8)[block[:, i]] for i, one in enumerate(self.bits)]
+        bits = [_bits_of(one, block[:, i]) for i, one in enumerate(self.bits)]
         odd: np.ndarray = np.column_stack(bits).astype(np.int64) @ self._members.T % 2 == 1
         return odd
 
@@ -222,6 +222,14 @@ def even_less_odd(table: np.ndarray, bits: int) -> np.ndarray:
         no, yes = np.take(cube, 0, axis), np.take(cube, 1, axis)
         cube = np.stack([no + yes, no - yes], axis)
     return cube.reshape(-1)
+
+
+def _bits_of(bits: tuple[int, ...], codes: np.ndarray) -> np.ndarray:
+    """The bit of each code, the last one beyond their end: whether a row has such a code must not
+    be told by an error.
+    """
+    ones: np.ndarray = np.asarray(bits, np.uint8)[np.minimum(codes, len(bits) - 1)]
+    return ones
 
 
 def _from_zero(bits: tuple[int, ...]) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
-from understudy.counting.tally import DENSE_CELLS
+from understudy.counting.tally import DENSE_CELLS, LARGEST_TABLE
 from understudy.game.fitting.halves import balance, halves
 from understudy.game.loop import DataPlayer, Finding, Model
 from understudy.game.players.measuring import whole_counts
@@ -81,6 +81,10 @@ class WorstParities:
         anchored, rows = self._label is not None, max(self._meter.rows, len(model.codes))
         count, widest = extent(max(clear, NARROWEST), rows, anchored)
         positions = tuple(sorted(order[:count]))
+        # a table in bins is counted from the whole one: cells of any that may be chosen are numbered
+        sizes = sorted((self._schema.shape[c] for c in positions), reverse=True)
+        while widest > NARROWEST and math.prod(sizes[:widest]) > LARGEST_TABLE:
+            widest -= 1
         return Parities(
             positions, tuple(bits[c] for c in positions), NARROWEST, widest, self._label
         )
