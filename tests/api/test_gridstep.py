@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 import understudy as us
@@ -179,3 +180,27 @@ def test_an_earlier_bundle_draws_values_as_it_did() -> None:
     codes = earlier.model.rows(40, rng)
     expected = earlier.schema.decode(codes, rng)
     assert earlier.sample(40, seed=5).table.equals(expected)
+
+
+def test_a_file_that_comes_between_both_openings_is_refused_before_a_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from understudy.api import release as module
+
+    (tmp_path / "one.csv").write_bytes(csv_of(table()))
+    counted = module.public_rows
+
+    def slowly(source: Any) -> int:
+        (tmp_path / "two.csv").write_bytes(csv_of(table(50)))
+        return counted(source)
+
+    monkeypatch.setattr(module, "public_rows", slowly)
+    with pytest.raises(InputError, match="other files than a moment ago"):
+        us.release(str(tmp_path / "*.csv"), schema=SCHEMA, epsilon=1)
+    assert not list(tmp_path.glob("*.jsonl")), "nothing was charged"
+
+
+def csv_of(rows: pa.Table) -> bytes:
+    out = pa.BufferOutputStream()
+    pa.csv.write_csv(rows, out)
+    return bytes(out.getvalue())

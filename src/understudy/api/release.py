@@ -157,7 +157,7 @@ def _release(table: Any, request: Request, watcher: Watcher) -> Release:
     grids = (
         None
         if step is None
-        else OnGrids(source=open_again(table, step.grids.schema), cost=step.cost)
+        else OnGrids(source=open_again(table, step.grids.schema, source), cost=step.cost)
     )
     reserved = reserve(
         ledger,

@@ -19,6 +19,7 @@ from understudy.errors import (
     LedgerWarning,
     ParameterError,
     ReleaseFailed,
+    SourceError,
     UnderstudyError,
     Unread,
     warn,
@@ -56,9 +57,18 @@ def open_table(table: Any, schema: Schema) -> Source:
     return source
 
 
-def open_again(table: Any, schema: Schema) -> Source:
-    """The same table with its columns on their grids; what is ignored of it was told already."""
-    return open_source(table, schema)
+def open_again(table: Any, schema: Schema, first: Source) -> Source:
+    """The same table with its columns on their grids; what is ignored of it was told already.
+
+    A glob may find other files by now, which no ledger would be charged for.
+    """
+    again = open_source(table, schema)
+    if again.files != first.files:
+        raise SourceError(
+            "The path names other files than a moment ago; wait until no more are written, and ask"
+            " again. Nothing was charged."
+        )
+    return again
 
 
 def ledger_for(ledger: Ledger | None, source: Source) -> Ledger:
