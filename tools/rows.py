@@ -70,6 +70,7 @@ def _panel(panel: Any, name: str, source: Any, released: Any) -> None:
     )
     panel.hist(both[0], edges, density=True, color="0.8", label="source")
     panel.hist(both[1], edges, density=True, histtype="step", color="#2f6fdf", label="released")
+    panel.locator_params(axis="x", nbins=5)
 
 
 def _numbers(column: Any) -> np.ndarray:

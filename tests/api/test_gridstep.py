@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 import understudy as us
@@ -20,6 +21,7 @@ from understudy.api.request import Request, for_mechanism, for_play, on_grids
 from understudy.errors import InputError
 from understudy.game.fitting.values import grids_of
 from understudy.privacy.accounting.accountant import total_cost
+from understudy.privacy.looking import public_rows
 from understudy.queries.base import Neighbours
 from understudy.schema import Schema
 from understudy.sources import open_source
@@ -179,3 +181,24 @@ def test_an_earlier_bundle_draws_values_as_it_did() -> None:
     codes = earlier.model.rows(40, rng)
     expected = earlier.schema.decode(codes, rng)
     assert earlier.sample(40, seed=5).table.equals(expected)
+
+
+def test_a_file_that_comes_between_both_openings_is_refused_before_a_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one.csv").write_bytes(csv_of(table()))
+
+    def slowly(source: Any) -> int:
+        (tmp_path / "two.csv").write_bytes(csv_of(table(50)))
+        return public_rows(source)
+
+    monkeypatch.setattr("understudy.api.release.public_rows", slowly)
+    with pytest.raises(InputError, match="other files than a moment ago"):
+        us.release(str(tmp_path / "*.csv"), schema=SCHEMA, epsilon=1)
+    assert not list(tmp_path.glob("*.jsonl")), "nothing was charged"
+
+
+def csv_of(rows: pa.Table) -> bytes:
+    out = pa.BufferOutputStream()
+    pa.csv.write_csv(rows, out)
+    return bytes(out.getvalue())

@@ -127,3 +127,12 @@ def test_a_shape_is_never_below_nothing_and_adds_up_where_noise_is_small() -> No
     noisy = np.random.default_rng(0).normal(0, 50, 40)
     assert shape_of(noisy, np.full(40, 2500.0), np.ones(40)).sum() < 40 * 50
     assert shape_of(np.full(40, -9.0), np.full(40, 1.0), np.ones(40)).tolist() == [0.0] * 40
+
+
+def test_days_without_order_are_drawn_with_their_hours() -> None:
+    schema = Schema((column(**SEEN, ordered=False),))
+    start = np.datetime64("2024-03-01T09:30:00")
+    cells = [(start + np.timedelta64(i % 20, "D")).item() for i in range(2_000)]
+    values, codes = known(schema, cells, 5.0)
+    assert np.isfinite(values.shares[0]).all()
+    assert schema.shows(values.decode(codes, np.random.default_rng(0)), codes)

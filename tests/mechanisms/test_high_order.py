@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 import understudy as us
 from support.bundles import unsound
 from understudy.cli.main import main
+from understudy.game.players.high_order import WorstParities
 from understudy.queries.base import Neighbours
 
 ROWS, BITS = 30_000, 9
@@ -63,6 +65,23 @@ def test_triples_of_a_label_are_selected_where_they_are_asked_for() -> None:
     assert "x0, x1, y" in release.manifest["mechanism"]["played"]["beyond"].split("; ")
     assert kept(release.codes, 2) > 0.5
     assert release.manifest["selections"] == 6
+
+
+def test_every_parity_that_may_be_chosen_has_a_table_that_can_be_counted() -> None:
+    """Eight columns of 300 values have more cells than can be numbered; selection comes after the
+    charge.
+    """
+    columns = 9
+    schema = us.Schema.from_domain({f"c{i}": 300 for i in range(columns)})
+    model: Any = SimpleNamespace(
+        columns=[np.full(300, 1 / 300)] * columns, codes=np.zeros((100, columns), np.int32)
+    )
+    share, meter = Fraction(1), SimpleNamespace(rows=100)
+    player = WorstParities(meter, schema, select=share, measure=share, draws=2)  # type: ignore[arg-type]
+    parities = player._of(model)
+    assert parities.most >= 6
+    for index in range(parities.size):
+        assert parities.cells(index).size <= 2**8
 
 
 def test_a_release_with_a_label_verifies_and_its_report_names_it(tmp_path: Any) -> None:

@@ -82,3 +82,12 @@ def test_more_than_can_be_counted_are_refused() -> None:
     assert math.comb(60, 5) > 1 << 22
     with pytest.raises(WorkloadError, match="use fewer columns at a time"):
         Parities(tuple(range(60)), ((0, 1),) * 60, 5, 5)
+
+
+def test_a_code_without_a_bit_is_no_error() -> None:
+    """An error would say that some row has it."""
+    batch = Parities((0, 1), ((0, 1), (0, 1)), 1, 2)
+    codes = np.asarray([[0, 1], [4, 0]], np.int32)
+    counts = batch.counts(CodedRows(codes, (5, 2))).dense()
+    assert counts.tolist() == [1, 1, 2]
+    assert (batch.truth(codes).sum(axis=0) == counts).all()

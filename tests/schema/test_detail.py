@@ -158,3 +158,35 @@ def test_settings_are_written_and_read_back_and_others_leave_no_trace() -> None:
     written = schema.to_dict()["understudy"]["columns"]
     assert written["income"] == {"detail": 0.5, "step": 0.01, "bins": 4}
     assert written["age"] == {"bins": 10}
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.sampled_from([0.0, 1e-9, 7.0, 118.831, -6105.68, 1.35586e9, 1e12, 4.79895e12]),
+    st.floats(1e-3, 1e6),
+    st.integers(-17, 6),
+    st.sampled_from([1.0, 2.5, 3.0, 3.3333333333]),
+    st.booleans(),
+)
+def test_no_step_however_fine_takes_a_value_out_of_its_bin(
+    low: float, span: float, digits: int, times: float, asked: bool
+) -> None:
+    bounds = {"minimum": low, "maximum": low + span}
+    step = {"step": float(f"{times * 10.0**digits:.11g}")} if asked else {}
+    try:
+        detail = detail_of(column(kind="number", constraints=bounds, bins=7, **step))
+    except SchemaError:
+        return
+    if detail is None:
+        return
+    cells = np.arange(detail.fine.values)
+    for inside in (0.0, 0.5, 1 - 2.0**-53):
+        at = detail.positions(cells, np.full(len(cells), inside))
+        bins = np.searchsorted(detail.coarse.edges, at, side="right") - 1
+        assert (np.minimum(bins, detail.coarse.values - 1) == detail.bins).all()
+
+
+@pytest.mark.parametrize("how", [{"step": 1e-15}, {"decimals": 12}])
+def test_a_step_that_doubles_cannot_tell_apart_is_refused(how: dict[str, Any]) -> None:
+    with pytest.raises(SchemaError, match="wider step"):
+        column(kind="number", constraints={"minimum": 0, "maximum": 10**12}, **how)

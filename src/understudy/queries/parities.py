@@ -228,8 +228,8 @@ def _bits_of(bits: tuple[int, ...], codes: np.ndarray) -> np.ndarray:
     """The bit of each code, the last one beyond their end: whether a row has such a code must not
     be told by an error.
     """
-    found: np.ndarray = np.asarray(bits, np.uint8)[np.minimum(codes, len(bits) - 1)]
-    return found
+    ones: np.ndarray = np.asarray(bits, np.uint8)[np.minimum(codes, len(bits) - 1)]
+    return ones
 
 
 def _from_zero(bits: tuple[int, ...]) -> tuple[int, ...]:
