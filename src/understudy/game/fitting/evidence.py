@@ -95,7 +95,10 @@ class Evidence:
         order = np.argsort(grid.positions).tolist()
         table, grid = np.transpose(counts.reshape(grid.shape), order), grid.along(order)
         self._pool(grid, table.ravel(), sigma**2)
-        for axes in _smaller(table.ndim, self.sums_up_to):
+        # many columns in bins are measured for what they do together: their sums would be a table for
+        # each pair and each fit, and say little of it
+        summed = self.sums_up_to if grid.is_whole or table.ndim <= self.sums_up_to else 0
+        for axes in _smaller(table.ndim, summed):
             gone = tuple(i for i in range(table.ndim) if i not in axes)
             cells = math.prod(table.shape[i] for i in gone)
             self._pool(grid.along(axes), table.sum(axis=gone).ravel(), sigma**2 * cells)
