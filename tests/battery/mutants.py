@@ -834,7 +834,7 @@ MUTANTS = [
     mutant(
         "an allowance in numbers of somebody's own kind",
         SESSION,
-        ("relation, _plain(play), _plain", "relation, play, _plain"),
+        ("relation, _plain(play), certified", "relation, play, certified"),
         tests="api/test_session.py",
     ),
     mutant(
@@ -907,7 +907,10 @@ MUTANTS = [
     mutant(
         "a zip code that YAML reads as a number",
         "schema/places.py",
-        ('"enum" | "pattern", *_):\n            return Place.TEXT', '"enum" | "pattern", *_):\n            return Place.VALUE'),
+        (
+            '"enum" | "pattern", *_) | ("understudy", "rules", *_):\n            return Place.TEXT',
+            '"enum" | "pattern", *_) | ("understudy", "rules", *_):\n            return Place.VALUE',
+        ),
         tests="schema/test_yaml.py",
     ),
     mutant(

@@ -221,13 +221,13 @@ class AllTied:
         resolution = resolution_of(model, self._schema, self._meter)
         shares = as_shares(self._weights, len(self._tables))
         batches = [
-            resolution.tied(table, self._cells(resolution.n, table, self._rho * share))
+            resolution.tied(table, self._most_cells(resolution.n, table, self._rho * share))
             for table, share in zip(self._tables, shares, strict=True)
         ]
         measure = Measure(batches=batches, rho=self._rho, weights=self._weights, kept=EMPTY_CELLS)
         return self._meter.ask(measure)
 
-    def _cells(self, n: int, table: Marginal, rho: Fraction) -> float:
+    def _most_cells(self, n: int, table: Marginal, rho: Fraction) -> float:
         return cells_at(n, SIGMAS_OF_REPAIR, table.l2_squared(self._meter.neighbours), rho)
 
 
