@@ -44,6 +44,7 @@ def test_the_report_shows_plots_budget_and_certificate(tmp_path: Path) -> None:
         )
         page.goto((folder / "report.html").as_uri())
         assert page.locator("svg.one-way").count() == 4
+        assert page.locator("svg.inside").count() == 1  # of the incomes in each bin
         assert page.locator("svg.one-way rect").count() == sum(schema.shape)
         assert page.locator("svg.one-way circle").count() == sum(schema.shape)
         assert (
@@ -109,6 +110,7 @@ def test_the_labels_of_heat_maps_lie_inside_them_and_say_when_in_short(tmp_path:
         said = (
             page.locator("svg.two-way text").all_text_contents()
             + page.locator("svg.one-way text").all_text_contents()
+            + page.locator("svg.inside text").all_text_contents()
         )
         browser.close()
     assert outside == []

@@ -357,11 +357,16 @@ def _insides(release: Release) -> list[Plot]:
         bars = []
         for start in range(0, column.values, group):
             stop = min(start + group, column.values)
-            label = f"{column.edge_text(start)} to {column.edge_text(stop)}"
+            label = f"{_edge(column.edge_text(start))} to {_edge(column.edge_text(stop))}"
             bars.append(Bar(label, float(cells[start:stop].sum()), None, 0.0))
         top = max(max(bar.released for bar in bars), 1e-9)
         plots.append(Plot(f"{column.name}, inside its bins", bars, top, True))
     return plots
+
+
+def _edge(text: str) -> str:
+    """An edge of a grid for a reader: of a date and time, midnight goes without saying."""
+    return text.removesuffix("T00:00:00").replace("T", " ")
 
 
 def _common_items(release: Release, measured: Tables) -> Plot:
