@@ -130,6 +130,13 @@ def test_a_refused_request_costs_nothing(tmp_path: Path) -> None:
     assert not ledger.exists()
 
 
+def test_an_opened_source_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    source, ledger = open_source(HOMES["arrow"](people(60, 3), tmp_path), PEOPLE), tmp_path / "l"
+    with pytest.raises(us.InputError, match="detail: false"):
+        us.release(source, schema=PEOPLE, epsilon=1, mechanism="independent", ledger=ledger)
+    assert not ledger.exists()
+
+
 @pytest.mark.parametrize("home", list(HOMES.values()), ids=list(HOMES))
 def test_every_door_gives_the_same_places(home: Any, tmp_path: Path) -> None:
     grids = grids_of(PEOPLE)

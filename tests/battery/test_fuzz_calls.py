@@ -189,7 +189,7 @@ def as_table(form: str, pairs: list[tuple[Any, Any]], names: list[str]) -> Any:
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
-@examples(25, 150)
+@examples(60, 150)
 def test_any_items_and_pairs_give_a_sound_release_or_a_sentence(
     tries: int, battery: Battery
 ) -> None:
@@ -236,7 +236,7 @@ def test_any_items_and_pairs_give_a_sound_release_or_a_sentence(
     inner({"items": ["a", "b"]}, [(1, 2)], "sparse", "1-way")  # a matrix of too many items
     inner({"items": ["a", "b"]}, [(1, "a"), (2, "b")], "texts", "1-way")
     inner({"items": []}, [(1, "a")], "texts", "1-way")
-    assert all(outcomes[kind] for kind in ("released", "no schema", "SourceError"))
+    assert outcomes["released"] > tries / 10 and outcomes["no schema"] and outcomes["SourceError"]
     battery(
         "fuzz",
         tries,

@@ -62,6 +62,11 @@ def open_again(table: Any, schema: Schema, first: Source) -> Source:
 
     A glob may find other files by now, which no ledger would be charged for.
     """
+    if isinstance(table, Source):
+        raise SourceError(
+            "An opened source cannot be read on the finer grids of its columns; give the table"
+            " itself, or say 'detail: false' for every column with bins. Nothing was charged."
+        )
     again = open_source(table, schema)
     if again.files != first.files:
         raise SourceError(
